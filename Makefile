@@ -176,9 +176,9 @@ bench-cluster-sim: ## Clusters of up to 1,000 nodes, simulated: balance, movemen
 bench-micro: ## Inner loops beside the crates that could replace them, and lookups in nanoseconds; with ONLY=NAME, some
 	cargo bench --workspace --bench micro $(if $(ONLY),-- $(ONLY))
 
-soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
+soak: release $(CLIENTS) $(S3S_FS) ## A node, then a cluster with kills and a flaky origin, under load for MINUTES each (default 30); all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored
-	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
+	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests/test_crash.py tests/cluster_faults
 
 kills: release $(CLIENTS) $(S3S_FS) ## A node with a disk tier, killed under load KILLS times (default 1000), every answer checked
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_KILLS=$(or $(KILLS),1000) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -k killed_under_load tests/test_crash.py

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import http.client
 import socket
+import struct
 import threading
 import time
 from collections import Counter, defaultdict
@@ -17,13 +19,22 @@ HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
 CHUNK = 1 << 18
 
 
+class Break(enum.Enum):
+    """A connection that the origin breaks."""
+
+    BEFORE = "reset before the request was carried out"
+    AFTER = "reset after the request was carried out"
+    SHORT = "reset in the middle of the body of a GET"
+
+
 class Proxy:
     """Passes requests on to a server on a port of this machine.
 
     The server that the tests use as an origin replaces an object's bytes and its ETag one after the other, knows no
-    If-Match on reads, and takes a folder for an object that it cannot read. An object store does better, and so does
-    the proxy: per key, a write and the beginning of a read exclude each other, a read whose If-Match names another
-    ETag is refused, and a folder is not there.
+    If-Match on reads, takes a folder for an object that it cannot read, and completes an upload only once. An object
+    store does better, and so does the proxy: per key, a write and the beginning of a read exclude each other, a read
+    whose If-Match names another ETag is refused, a folder is not there, and a completion that is asked for again has
+    the same answer.
     """
 
     def __init__(self, port: int, root: Path, host: str = "127.0.0.1") -> None:
@@ -32,11 +43,14 @@ class Proxy:
         self.delay_s = 0.0
         self.bytes_per_s: float | None = None
         self.down = False
-        # Given method, path and query of a request: the status that it is refused with, or None.
-        self.fault: Callable[[str, str, dict[str, str]], int | None] | None = None
-        # Given the path of an object that was replaced, and the time at which its replacement began. Until it returns,
+        # Given method, path and query of a request: the status that it is refused with, how its connection breaks, or
+        # None.
+        self.fault: Callable[[str, str, dict[str, str]], int | Break | None] | None = None
+        # Given the path of an object that was replaced or deleted, and the time at which that began. Until it returns,
         # the object can be neither read nor written.
-        self.on_put: Callable[[str, float], None] | None = None
+        self.on_change: Callable[[str, float], None] | None = None
+        # Answers to completed uploads, by upload.
+        self.completions: dict[str, tuple[http.client.HTTPResponse, bytes]] = {}
         self._lock = threading.Lock()
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._requests: Counter[str] = Counter()
@@ -130,29 +144,53 @@ class _Handler(BaseHTTPRequestHandler):
             url = urlsplit(self.path)
             path = unquote(url.path)
             query = dict(parse_qsl(url.query, keep_blank_values=True))
-            if proxy.fault and (status := proxy.fault(self.command, path, query)):
-                self._refuse(status)
+            fault = proxy.fault(self.command, path, query) if proxy.fault else None
+            if fault is Break.BEFORE:
+                self._reset()
+                return
+            if fault and not isinstance(fault, Break):
+                self._refuse(fault)
                 return
             if self.command in ("GET", "HEAD") and path.count("/") > 1 and (proxy.root / path[1:]).is_dir():
                 self._refuse(404)
                 return
             with proxy.key_lock(path):
-                began = time.monotonic()
-                answer = self._ask(body)
-                body = None if self.command == "GET" else answer.read()
-                if proxy.on_put and self.command == "PUT" and answer.status == 200:
-                    proxy.on_put(path, began)
-            if self._changed(answer):
+                answer, body = self._carry_out(body, path, query)
+            if fault is Break.AFTER:
+                answer.close()
+                self._hang_up()
+                self._reset()
+            elif self._changed(answer):
                 answer.close()
                 self._hang_up()
                 self._refuse(412)
             else:
-                self._answer(answer, body)
+                self._answer(answer, body, is_cut=fault is Break.SHORT)
             if length and answer.status >= 400:
                 # A server that refuses a body unread closes the connection, and may not say so.
                 self._hang_up()
         finally:
             proxy.note(under_way=-1)
+
+    def _carry_out(
+        self, body: bytes, path: str, query: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes | None]:
+        """Returns the answer of the server and its body, which is still to be read if the request is a GET."""
+        proxy, upload = self.proxy, query.get("uploadId")
+        if self.command == "POST" and upload in proxy.completions:
+            return proxy.completions[upload]
+        began = time.monotonic()
+        answer = self._ask(body)
+        if self.command == "GET":
+            return answer, None
+        said = answer.read()
+        if answer.status in (200, 204):
+            is_completion = self.command == "POST" and upload is not None
+            if is_completion:
+                proxy.completions[upload] = (answer, said)
+            if proxy.on_change and (is_completion or self.command in ("PUT", "DELETE") and upload is None):
+                proxy.on_change(path, began)
+        return answer, said
 
     def _ask(self, body: bytes) -> http.client.HTTPResponse:
         if not self.upstream:
@@ -169,12 +207,18 @@ class _Handler(BaseHTTPRequestHandler):
         tags = [tag.strip() for tag in (wanted or "*").split(",")]
         return answer.status in (200, 206) and "*" not in tags and answer.headers.get("etag") not in tags
 
+    def _reset(self) -> None:
+        """Breaks the connection without an answer, or in the middle of one."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
     def _refuse(self, status: int) -> None:
         self.send_response_only(status)
         self.send_header("content-length", "0")
         self.end_headers()
 
-    def _answer(self, answer: http.client.HTTPResponse, body: bytes | None) -> None:
+    def _answer(self, answer: http.client.HTTPResponse, body: bytes | None, is_cut: bool = False) -> None:
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             if name.lower() not in HOP_BY_HOP:
@@ -184,6 +228,13 @@ class _Handler(BaseHTTPRequestHandler):
             body = answer.read() if body is None else body
             self.send_header("content-length", str(len(body)))
         self.end_headers()
+        if is_cut:
+            length = len(body) if body is not None else int(answer.headers["content-length"])
+            self._send(answer.read(length // 2) if body is None else body[: length // 2])
+            answer.close()
+            self._hang_up()
+            self._reset()
+            return
         if body is not None:
             self._send(body)
             return

@@ -1,4 +1,4 @@
-"""Three nodes and room for a fourth, each in a network namespace, before one origin; and what is done to them."""
+"""Three nodes and room for a fourth, each with addresses of its own, before one origin; and what is done to them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from load_client import FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
+from history import History
+from load_client import ABSENT, FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
+from loopback import Loopback
 from network import Network
+from numbered_content import version_of
 from proxy import Proxy
-from servers import AccessKey, Bucket, Node, wait_for
+from servers import AccessKey, Bucket, Node, s3_client, wait_for
 
 IDS = ("a", "b", "c")
 JOINING = "d"
-S3_PORT, ADMIN_PORT, PEER_PORT = 9000, 9001, 9003
+S3_PORT, ADMIN_PORT, FLIGHT_PORT, PEER_PORT = 9000, 9001, 9002, 9003
 # Freshness of the objects that are replaced.
 RULE_S = 2.0
 DRAIN_TIMEOUT = "2s"
-FLAGS = ("--memory", "192MiB", "--flight", "off", "--drain-timeout", DRAIN_TIMEOUT)
+MIB = 1 << 20
 SLOW_LINK = "4mbit"
 # Seconds that a node is cut off, or slow, and those of a round in which nothing happens.
 TROUBLE_S, QUIET_S = 4.0, 4.0
@@ -29,8 +32,17 @@ PATIENCE = 60.0
 class FaultyCluster:
     """The nodes, started again by their ids on the disks that they had."""
 
-    def __init__(self, folder: Path, network: Network, proxy: Proxy) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        network: Network | Loopback,
+        proxy: Proxy,
+        memory: int = 192 * MIB,
+        disk: int = 1024 * MIB,
+        has_flight: bool = False,
+    ) -> None:
         self.folder, self.network = folder, network
+        self.memory, self.disk, self.has_flight = memory, disk, has_flight
         self.key = AccessKey("cluster-id", "cluster-secret-7c1e", write=True)
         self.auth = {"authorization": f"Bearer {self.key.secret}"}
         self.hosts = {id: network.add(id) for id in (*IDS, JOINING)}
@@ -48,6 +60,11 @@ class FaultyCluster:
         """The S3 doors of all nodes, also of one that has not joined."""
         return [f"{host.front}:{S3_PORT}" for host in self.hosts.values()]
 
+    @property
+    def flight_doors(self) -> list[str]:
+        """The Flight doors of the nodes; none, if they are closed."""
+        return [f"grpc://{self.hosts[id].front}:{FLIGHT_PORT}" for id in IDS] if self.has_flight else []
+
     def write_list(self, ids: tuple[str, ...]) -> None:
         """Replaces the list of nodes, which all of them read every two seconds."""
         lines = [f"{id}={self.hosts[id].back}:{PEER_PORT}\n" for id in ids]
@@ -62,13 +79,18 @@ class FaultyCluster:
             "STYLOBATE_CLUSTER_LISTEN": f"{host.back}:{PEER_PORT}",
             "STYLOBATE_CLUSTER_NODES_FILE": str(self.list),
             "STYLOBATE_CLUSTER_SECRET": "the secret of a cluster",
+            "STYLOBATE_TICKET_SECRET": "the secret of tickets",
+        }
+        flags = {
+            "--memory": f"{self.memory // MIB}MiB",
+            "--disk": f"{self.folder / id / 'cache'}={self.disk // MIB}MiB",
+            "--flight": f"{host.front}:{FLIGHT_PORT}" if self.has_flight else "off",
+            "--drain-timeout": DRAIN_TIMEOUT,
         }
         self.nodes[id] = Node(
             self.folder / id,
             self.buckets,
-            *FLAGS,
-            "--disk",
-            f"{self.folder / id / 'cache'}=1GiB",
+            *(part for flag in flags.items() for part in flag),
             keys=[self.key],
             env=env,
             launcher=host.launcher,
@@ -104,6 +126,20 @@ class FaultyCluster:
         for node in self.nodes.values():
             if node.running():
                 node.kill()
+
+    def check_at_rest(self, history: History) -> None:
+        """Checks that each node shows what the origin has, once the rule's time has passed since the last write."""
+        time.sleep(RULE_S)
+        for id in IDS:
+            s3 = s3_client(f"http://{self.hosts[id].front}:{S3_PORT}", self.key.id, self.key.secret)
+            for bucket in (MOVING_BUCKET, STRICT_BUCKET):
+                for key in history.numbered:
+                    try:
+                        data = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+                        version = version_of(key, 0, data)
+                    except s3.exceptions.NoSuchKey:
+                        version = ABSENT
+                    assert version == history.states[key][-1].version, (id, bucket, key)
 
     def check_logs(self) -> None:
         for id in self.nodes:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from load_client import FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
+from load_client import ABSENT, FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
 from numbered_content import MIN_RANGE, version_of
+
+# A version that no client wrote: reads of it are found wrong.
+UNKNOWN = -2
 
 
 @dataclass(frozen=True)
 class OriginState:
-    """A version that was put at the origin. An earlier one may come again: a put that a node had no answer to."""
+    """A version that the origin was given, or the absence of an object. An earlier version may come again: a put that a
+    node had no answer to."""
 
     version: int
     began: float
@@ -28,9 +33,11 @@ class RoundResult:
     """What clients saw in a round."""
 
     done: Counter[str] = field(default_factory=Counter)
-    # Bodies that were read again, and reads of a version that had been replaced, for as long as the rule allows.
+    # Bodies that were read again; reads of a version that had been replaced, for as long as the rule allows; and those
+    # among them that came after a read of a later version.
     again: int = 0
     stale: int = 0
+    back: int = 0
     errors: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     too_old: list[str] = field(default_factory=list)
@@ -45,22 +52,46 @@ class RoundResult:
 class History:
     """The versions of each moving object in the order in which the origin took them."""
 
-    def __init__(self, bucket: Path, keys: Iterable[str], rule_s: float) -> None:
+    def __init__(self, bucket: Path, keys: Iterable[str], rule_s: float, absent: Iterable[str] = ()) -> None:
         self.bucket = bucket
         self.rules = {MOVING_BUCKET: rule_s, STRICT_BUCKET: 0.0}
-        self.states = {key: [OriginState(0, -math.inf, -math.inf)] for key in keys}
+        self.states: dict[str, list[OriginState]] = {}
+        # Of each object, the place of each version's first state.
+        self.first: dict[str, dict[int, int]] = {}
+        for key in keys:
+            self.begin(key, 0)
+        for key in absent:
+            self.begin(key, ABSENT)
+        # Objects whose bytes tell their versions.
+        self.numbered = list(self.states)
         # Of each object, times and versions of the writes that were acknowledged, in order.
         self.acknowledged: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
+        # Of each object of a bucket, times at which reads ended, and the last state that any read until then had seen.
+        self.seen: defaultdict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+        # Seconds between the end of a version and the begin of the last read of it, at most.
+        self.max_stale_s = dict.fromkeys(self.rules, 0.0)
 
-    def on_put(self, path: str, began: float) -> None:
-        """Notes that the origin has replaced an object. Nothing reads or writes it meanwhile."""
+    def begin(self, key: str, version: int) -> None:
+        """Notes the version of an object before anything is written."""
+        self.states[key] = [OriginState(version, -math.inf, -math.inf)]
+        self.first[key] = {version: 0}
+
+    def on_change(self, path: str, began: float) -> None:
+        """Notes that the origin has replaced or deleted an object. Nothing reads or writes it meanwhile."""
         _, bucket, key = path.split("/", 2)
         if bucket != MOVING_BUCKET or key not in self.states:
             return
-        with (self.bucket / key).open("rb") as file:
-            version = version_of(key, 0, file.read(MIN_RANGE))
-        # A version that no client wrote: reads of it are found wrong.
-        self.states[key].append(OriginState(-1 if version is None else version, began, time.monotonic()))
+        try:
+            with (self.bucket / key).open("rb") as file:
+                version = version_of(key, 0, file.read(MIN_RANGE))
+        except FileNotFoundError:
+            version = ABSENT
+        self.note(key, UNKNOWN if version is None else version, began)
+
+    def note(self, key: str, version: int, began: float) -> None:
+        """Notes that the origin has a version since now, or `began` at the earliest."""
+        self.first[key].setdefault(version, len(self.states[key]))
+        self.states[key].append(OriginState(version, began, time.monotonic()))
 
     def judge(self, notes: dict[str, list[dict[str, Any]]], quiet_from: float = math.inf) -> RoundResult:
         """Judges what clients noted. No read that began at `quiet_from` or later may be stale at all."""
@@ -78,6 +109,9 @@ class History:
                 if op["op"] == "read":
                     result.again += op.get("again", 0)
                     self._judge_read(client, op, quiet_from, result)
+                elif op["op"] == "list":
+                    self._judge_listing(client, op, result)
+        self._judge_order(notes, quiet_from, result)
         return result
 
     def _judge_read(self, client: str, op: dict[str, Any], quiet_from: float, result: RoundResult) -> None:
@@ -89,34 +123,73 @@ class History:
         if bucket == FIXED_BUCKET:
             return
 
-        replaced = self._replaced(key, version, op["end"])
-        if replaced is None:
+        place = self._last_place(key, version, op["end"])
+        if place is None:
             result.wrong.append(f"{what} are of version {version}, which the origin did not have yet")
-        elif begin - replaced > self.rules[bucket]:
-            late = f"replaced {begin - replaced:.2f} s before the read began, the rule is {self.rules[bucket]} s"
+            return
+        states = self.states[key]
+        replaced = states[place + 1].done if place + 1 < len(states) else math.inf
+        self.max_stale_s[bucket] = max(self.max_stale_s[bucket], begin - replaced)
+        # That an object is not there is never remembered.
+        rule_s = 0.0 if version == ABSENT else self.rules[bucket]
+        if begin - replaced > rule_s:
+            late = f"replaced {begin - replaced:.2f} s before the read began, the rule is {rule_s} s"
             result.too_old.append(f"{what} are of version {version}, {late}")
-        elif self._is_superseded(key, version, begin):
-            result.stale += 1
-            if begin >= quiet_from:
-                result.too_old.append(f"{what} are of version {version}, a later one was acknowledged before")
+            return
+        result.stale += begin > replaced
+        if begin >= quiet_from and self._is_superseded(key, place, begin):
+            result.too_old.append(f"{what} are of version {version}, a later one was acknowledged before")
 
-    def _replaced(self, key: str, version: int, until: float) -> float | None:
-        """The time at which the origin had surely replaced a version for the last time before `until`; infinite if it
-        had not, and `None` if it never had the version."""
-        states = [state for state in self.states[key] if state.began <= until]
-        for n in reversed(range(len(states))):
-            if states[n].version == version:
-                return states[n + 1].done if n + 1 < len(states) else math.inf
+    def _judge_listing(self, client: str, op: dict[str, Any], result: RoundResult) -> None:
+        """A listing comes from the origin: it has each object that was there all the time, and none that never was."""
+        for key in op["keys"]:
+            states = self.states[key]
+            ends = [state.done for state in states[1:]] + [math.inf]
+            possible = {
+                state.version != ABSENT
+                for state, end in zip(states, ends, strict=True)
+                if state.began <= op["end"] and end >= op["begin"]
+            }
+            if (key in op["found"]) not in possible:
+                shown = "shows" if key in op["found"] else "lacks"
+                result.too_old.append(f"{client}: a listing of {op['bucket']} {shown} {key}")
+
+    def _judge_order(self, notes: dict[str, list[dict[str, Any]]], quiet_from: float, result: RoundResult) -> None:
+        """Finds reads that saw an earlier version than a read that had ended before they began."""
+        reads = [(op["end"], op, client) for client, noted in notes.items() for op in noted if op["op"] == "read"]
+        reads = [read for read in reads if read[1]["bucket"] in self.rules and read[1]["version"] is not None]
+        for end, op, _ in sorted(reads, key=lambda read: read[0]):
+            seen = self.seen[op["bucket"], op["key"]]
+            place = self.first[op["key"]].get(op["version"], 0)
+            latest_end, latest = seen[-1] if seen else (-math.inf, 0)
+            seen.append((max(end, latest_end), max(place, latest)))
+
+        for end, op, client in reads:
+            seen = self.seen[op["bucket"], op["key"]]
+            before = bisect_right(seen, (op["begin"], -1)) - 1
+            place = self._last_place(op["key"], op["version"], end)
+            if before < 0 or place is None or place >= seen[before][1]:
+                continue
+            result.back += 1
+            if op["begin"] >= quiet_from:
+                later = self.states[op["key"]][seen[before][1]].version
+                what = f"{client}: {op['bytes']} bytes of {op['bucket']}/{op['key']} are of version {op['version']}"
+                result.too_old.append(f"{what}, a read of version {later} had ended before")
+
+    def _last_place(self, key: str, version: int, until: float) -> int | None:
+        """The place of the last state with a version that began before `until`; `None` if there is none."""
+        states = self.states[key]
+        for place in reversed(range(len(states))):
+            if states[place].version == version and states[place].began <= until:
+                return place
         return None
 
-    def _is_superseded(self, key: str, version: int, begin: float) -> bool:
+    def _is_superseded(self, key: str, place: int, begin: float) -> bool:
         """Whether a write of another version, later at the origin, was acknowledged before `begin`."""
-        acknowledged = [found for at, found in self.acknowledged[key] if at <= begin]
-        if not acknowledged or acknowledged[-1] == version:
+        acknowledged = self.acknowledged[key]
+        count = bisect_right(acknowledged, (begin, math.inf))
+        if not count:
             return False
-        order = [state.version for state in self.states[key]]
-        return _last_index(order, version) < _last_index(order, acknowledged[-1])
-
-
-def _last_index(order: list[int], version: int) -> int:
-    return max((n for n, found in enumerate(order) if found == version), default=-1)
+        at, version = acknowledged[count - 1]
+        later = self._last_place(key, version, at)
+        return later is not None and place < later

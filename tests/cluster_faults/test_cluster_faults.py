@@ -7,44 +7,38 @@ which version it is of, and the origin's proxy knows which versions it had and w
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from faulty_cluster import FAULTS, IDS, RULE_S, S3_PORT, FaultyCluster, nothing
+from faulty_cluster import FAULTS, IDS, RULE_S, FaultyCluster, nothing
 from history import History
-from load_client import CLIENTS, FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
+from load import Load, balancer, put_tables
+from load_client import FIXED_BUCKET, MOVING_BUCKET
 from network import Network, unavailable
 from numbered_content import content, version_of
 from proxy import Proxy
-from servers import REGION, Origin, Server, environment, s3_client
+from servers import Origin
 
 MIB = 1 << 20
 ROUNDS = int(os.environ.get("STYLOBATE_FAULT_ROUNDS", "20"))
 ORIGIN_DELAY_S = 0.01
 # Seconds of load before each fault. After it, the load goes on for as long as answers may be stale.
 LEAD_S = 1.0
-PAUSE_S = 0.02
 KINDS = {"boto3": 2, "pyarrow": 1, "DuckDB": 1, "writer": 1}
 
 # The largest has two stripes.
 FIXED = {f"fixed/{n}": 4 * MIB + n for n in range(11)} | {"fixed/large": 72 * MIB + 11}
 MOVING = {f"moving/{n}": [300_000, 2 * MIB + 1, 3 * MIB][n % 3] for n in range(24)}
 TABLES = 3
-QUERY = "SELECT count(*), sum(n), bit_xor(hash(n, text)) FROM read_parquet('{}')"
 
 
 @pytest.fixture
@@ -111,111 +105,28 @@ class Traffic:
         return found
 
 
-class Load:
-    """The clients, as processes of their own, and what they note."""
-
-    def __init__(self, folder: Path, endpoint: str, cluster: FaultyCluster, tables: dict[str, Any]) -> None:
-        self.notes: dict[str, Path] = {}
-        self.read_to: Counter[str] = Counter()
-        self.processes: dict[str, Server] = {}
-        folder.mkdir()
-        assert KINDS.keys() == CLIENTS.keys()
-        for kind, count in KINDS.items():
-            for n in range(count):
-                name = f"{kind} {n + 1}" if count > 1 else kind
-                self.notes[name] = folder / f"{name.replace(' ', '-')}.notes"
-                self.notes[name].touch()
-                told = {
-                    "kind": kind, "endpoint": endpoint, "key": cluster.key.id, "secret": cluster.key.secret,
-                    "region": REGION, "notes": str(self.notes[name]), "seed": name, "pause_s": PAUSE_S,
-                    "fixed": FIXED, "moving": MOVING, "tables": tables,
-                }  # fmt: skip
-                self.processes[name] = Server(self._command(told), folder / "clients.log", self._env())
-
-    @staticmethod
-    def _command(told: dict[str, Any]) -> list[str]:
-        return [sys.executable, str(Path(__file__).with_name("load_client.py")), json.dumps(told)]
-
-    @staticmethod
-    def _env() -> dict[str, str]:
-        return environment(
-            AWS_EC2_METADATA_DISABLED="true", AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull
-        )
-
-    def take(self) -> dict[str, list[dict[str, Any]]]:
-        """What each client noted since the last call."""
-        found = {}
-        for name, path in self.notes.items():
-            with path.open("rb") as file:
-                file.seek(self.read_to[name])
-                whole, newline, _ = file.read().rpartition(b"\n")
-            self.read_to[name] += len(whole + newline)
-            found[name] = [json.loads(line) for line in whole.splitlines()]
-        return found
-
-    def check_running(self) -> None:
-        for name, process in self.processes.items():
-            assert process.running(), f"{name} ended: {process.log()[-2000:]}"
-
-    def stop(self) -> None:
-        """Lets each client finish what it does."""
-        for process in self.processes.values():
-            process.process.terminate()
-        for name, process in self.processes.items():
-            assert process.end() == 0, f"{name}: {process.log()[-2000:]}"
-
-    def kill(self) -> None:
-        for process in self.processes.values():
-            if process.running():
-                process.kill()
-
-
-@contextlib.contextmanager
-def balancer(folder: Path, doors: list[str]) -> Iterator[str]:
-    """The endpoint of a balancer before all nodes."""
-    script = Path(__file__).with_name("balancer.py")
-    server = Server([sys.executable, str(script), *doors], folder / "balancer.log", environment())
-    try:
-        assert server.process.stdout
-        port = server.process.stdout.readline()
-        assert port, server.log()
-        yield f"http://127.0.0.1:{int(port)}"
-    finally:
-        server.kill()
-
-
-def put_objects(origin: Origin, folder: Path) -> dict[str, Any]:
-    """Puts all objects at the origin. Returns the query of each table and its rows."""
+def put_objects(origin: Origin) -> None:
+    """Puts all objects at the origin."""
     for bucket, objects in ((FIXED_BUCKET, FIXED), (MOVING_BUCKET, MOVING)):
         for key, size in objects.items():
             origin.s3.put_object(Bucket=bucket, Key=key, Body=content(key, 0, 0, size))
-
-    tables = {}
-    for n in range(TABLES):
-        rng = random.Random(n)
-        rows = 200_000
-        columns = {"n": range(n, n + rows), "text": [f"{rng.getrandbits(128):032x}" for _ in range(rows)]}
-        file = folder / f"table-{n}.parquet"
-        pq.write_table(pa.table(columns), file, row_group_size=rows // 4)
-        origin.s3.put_object(Bucket=FIXED_BUCKET, Key=f"tables/{file.name}", Body=file.read_bytes())
-        answer = duckdb.sql(QUERY.format(file)).fetchall()
-        tables[f"tables/{file.name}"] = (QUERY, json.loads(json.dumps(answer)))
-    return tables
 
 
 def test_no_client_notices_what_happens_to_nodes(
     network: Network, origin_of_cluster: tuple[Origin, Proxy], cluster: FaultyCluster, tmp_path: Path
 ) -> None:
     origin, proxy = origin_of_cluster
-    tables = put_objects(origin, tmp_path)
+    put_objects(origin)
+    tables = put_tables(origin, tmp_path, TABLES)
     history = History(origin.root / MOVING_BUCKET, MOVING, RULE_S)
-    proxy.on_put = history.on_put
+    proxy.on_change = history.on_change
     traffic = Traffic(proxy)
     warm(cluster, tables)
 
     total: Counter[str] = Counter()
     with balancer(tmp_path, cluster.doors) as endpoint, contextlib.ExitStack() as stack:
-        load = Load(tmp_path / "clients", endpoint, cluster, tables)
+        objects = {"fixed": FIXED, "moving": MOVING, "tables": tables}
+        load = Load(tmp_path / "clients", endpoint, cluster, KINDS, objects)
         stack.callback(load.kill)
         time.sleep(LEAD_S)
         for number in range(ROUNDS):
@@ -249,7 +160,7 @@ def test_no_client_notices_what_happens_to_nodes(
         load.stop()
         history.judge(load.take()).check([])
 
-    check_at_rest(cluster, history)
+    cluster.check_at_rest(history)
     for id in IDS:
         cluster.stop(id)
     cluster.check_logs()
@@ -262,14 +173,3 @@ def warm(cluster: FaultyCluster, tables: dict[str, Any]) -> None:
     for key in (*FIXED, *tables):
         data = s3.get_object(Bucket=FIXED_BUCKET, Key=key)["Body"].read()
         assert key in tables or version_of(key, 0, data) == 0, key
-
-
-def check_at_rest(cluster: FaultyCluster, history: History) -> None:
-    """Each node shows what the origin has, once the rule's time has passed since the last write."""
-    time.sleep(RULE_S)
-    for id in IDS:
-        s3 = s3_client(f"http://{cluster.hosts[id].front}:{S3_PORT}", cluster.key.id, cluster.key.secret)
-        for bucket in (MOVING_BUCKET, STRICT_BUCKET):
-            for key in MOVING:
-                data = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-                assert version_of(key, 0, data) == history.states[key][-1].version, (id, bucket, key)

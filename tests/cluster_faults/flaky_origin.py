@@ -1,0 +1,44 @@
+"""An origin that is late, refuses, breaks connections and cuts answers short: now and then, more often in storms."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+from proxy import Break, Proxy
+
+# Shares of requests. Writes reach the origin once per attempt of the client, which makes five.
+FAULT_SHARE, STORM_SHARE = 0.01, 0.05
+DELAY_SHARE = 0.03
+DELAYS_S = (0.1, 2.0)
+STORM_EVERY_S, STORM_S = 30.0, 5.0
+
+
+class FlakyOrigin:
+    """Decides the fate of each request to an origin, and counts what it did."""
+
+    def __init__(self, proxy: Proxy, seed: str) -> None:
+        self.proxy = proxy
+        self.rng = random.Random(seed)
+        self.injected: Counter[str] = Counter()
+
+    def start(self) -> None:
+        self.proxy.fault = self.choose
+
+    def stop(self) -> None:
+        self.proxy.fault = None
+
+    def choose(self, method: str, path: str, query: dict[str, str]) -> int | Break | None:
+        """Returns what becomes of a request, if it is not answered. Delays it before."""
+        if self.rng.random() < DELAY_SHARE:
+            self.injected["answers delayed"] += 1
+            time.sleep(self.rng.uniform(*DELAYS_S))
+        is_storm = time.monotonic() % STORM_EVERY_S < STORM_S
+        if self.rng.random() >= (STORM_SHARE if is_storm else FAULT_SHARE):
+            return None
+
+        is_read = method == "GET" and path.count("/") > 1
+        fault = self.rng.choice([503, 500, Break.BEFORE, Break.SHORT if is_read else Break.AFTER])
+        self.injected[fault.value if isinstance(fault, Break) else f"status {fault}"] += 1
+        return fault
