@@ -40,7 +40,7 @@ ARROWS = {
 }
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
 ONLY = {"s3s": {"server"}, "axum": {"server"},
-        "arrow-flight": {"server"}, "tonic": {"server", "datafusion"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion", "sql"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
+        "arrow-flight": {"server"}, "tonic": {"server", "datafusion"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion", "liquidcache", "sql"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
 # What a crate may not name, under whatever feature.
 NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}
