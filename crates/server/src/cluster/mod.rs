@@ -26,6 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::{ArcSwap, Guard};
 use futures::future::join_all;
 use parking_lot::RwLock;
 use stylobate_client::{NodeAddress, NodeDoor, NodeId, PathHash};
@@ -73,7 +74,7 @@ pub(crate) struct Cluster {
     shared: SharedSettings,
     membership: RwLock<Membership>,
     /// Replaced as a whole, so that a read holds no lock while it uses them.
-    routes: RwLock<Arc<ReadRoutes>>,
+    routes: ArcSwap<ReadRoutes>,
     /// Wakes the probes when a request has failed.
     has_failed: Notify,
 }
@@ -120,7 +121,7 @@ impl Cluster {
             id,
             shared,
             membership: RwLock::new(membership),
-            routes: RwLock::new(routes),
+            routes: ArcSwap::new(routes),
             has_failed: Notify::new(),
         })
     }
@@ -147,8 +148,8 @@ impl Cluster {
             && self.shared.buckets.get(&request.bucket) == Some(&request.origin)
     }
 
-    fn routes(&self) -> Arc<ReadRoutes> {
-        self.routes.read().clone()
+    fn routes(&self) -> Guard<Arc<ReadRoutes>> {
+        self.routes.load()
     }
 
     /// Sets the ports of the doors for clients, which this node tells others.
@@ -311,7 +312,7 @@ impl Cluster {
             let mut membership = self.membership.write();
             let events = change(&mut membership, Instant::now());
             if let Some(routes) = membership.take_routes() {
-                *self.routes.write() = Arc::new(routes);
+                self.routes.store(Arc::new(routes));
             }
             (events, membership.hello().digest.clone())
         };

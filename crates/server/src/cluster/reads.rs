@@ -76,7 +76,9 @@ impl Peers for BucketPeers {
     }
 
     fn authority(&self, path: &Path) -> Option<PeerId> {
-        self.cluster.routes().bucket(&self.bucket)?.authority(self.path(path))
+        let routes = self.cluster.routes();
+        let bucket = routes.bucket(&self.bucket)?;
+        if bucket.is_alone() { None } else { bucket.authority(self.path(path)) }
     }
 
     async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<BlockRuns, PeerError> {

@@ -114,6 +114,11 @@ impl BucketRoutes {
         self.peers.iter().filter(|(id, _)| !is_down(id)).map(|(_, route)| route.id.clone()).collect()
     }
 
+    /// Returns whether no other node can be asked, so that this one does everything.
+    pub(super) fn is_alone(&self) -> bool {
+        self.peers.is_empty()
+    }
+
     /// Returns the authority of a path; `None` if this node is.
     pub(super) fn authority(&self, path: PathHash) -> Option<PeerId> {
         let authority = self.view.authority(path)?;
