@@ -28,6 +28,8 @@ const LANE: f64 = 26.0;
 const ROW: f64 = 20.0;
 const GAP: f64 = 2.0;
 const MAX_CELL_WIDTH: f64 = 96.0;
+/// Distance between entries of the legend.
+const LEGEND: f64 = 126.0;
 /// Width of a cell that has room for its size, and for its number.
 const CELL_WITH_SIZE: f64 = 66.0;
 const CELL_WITH_NUMBER: f64 = 34.0;
@@ -198,7 +200,7 @@ struct RangeBar {
     end: u64,
 }
 
-/// Joins ranges too small to be seen apart: two bars per pixel at most remain.
+/// Joins ranges too small to be told apart. At most two bars per pixel remain.
 fn bars(ranges: &[FileRange], size: u64) -> Vec<RangeBar> {
     let x = |offset: u64| LEFT + offset as f64 / (size as f64).max(1.0) * (RIGHT - LEFT);
     let mut bars: Vec<RangeBar> = Vec::new();
@@ -293,12 +295,8 @@ impl LayoutPlot<'_> {
         for (index, lane) in lanes.iter().enumerate() {
             let top = LANES_HEAD + 10.0 + LANE * index as f64;
             let baseline = top + 15.0;
-            self.svg.rect(
-                Area { x: NAMES, y: top + 5.0, width: 10.0, height: 10.0 },
-                lane.paint,
-                " rx=\"2\"",
-                &[],
-            );
+            let swatch = Area { x: NAMES, y: top + 5.0, width: 10.0, height: 10.0 };
+            self.svg.rect(swatch, lane.paint, " rx=\"2\"", &[]);
             self.svg.text(NAMES + 18.0, baseline, TextAnchor::Start, Paint::INK, &lane.name);
             self.svg.rule((LEFT, top + 10.0), (RIGHT, top + 10.0), Paint::GRID, "");
             for bar in bars(&lane.ranges, self.file.size) {
@@ -315,7 +313,8 @@ impl LayoutPlot<'_> {
         // Neighbours stay apart.
         let width = if width > 4.0 { width - 0.8 } else { width.max(MIN_RANGE_WIDTH) };
         let area = Area { x: bar.from, y: top, width, height: 20.0 };
-        self.svg.rect(area, lane.paint, "", &self.range_tooltip(bar, lane));
+        let tooltip = self.range_tooltip(bar, lane);
+        self.svg.rect(area, lane.paint, "", &tooltip);
 
         if let (1, Some(part)) = (bar.count, bar.first.part)
             && lane.has_numbers
@@ -408,7 +407,7 @@ impl LayoutPlot<'_> {
             self.figures(top + 14.0, row.bytes);
         }
 
-        self.legend(largest, bottom + 18.0);
+        self.legend(largest, bottom + 22.0);
     }
 
     fn cell(&mut self, row: &ChunkRow, bounds: (usize, usize), size: u64, largest: u64, area: Area) {
@@ -468,7 +467,7 @@ impl LayoutPlot<'_> {
     /// Draws the shades with the sizes from which they apply.
     fn legend(&mut self, largest: u64, baseline: f64) {
         for (index, opacity) in SHADES.into_iter().enumerate() {
-            let x = NAMES + 110.0 * index as f64;
+            let x = NAMES + LEGEND * index as f64;
             let area = Area { x, y: baseline - 11.0, width: 14.0, height: 14.0 };
             self.svg.rect(area, Paint::BLUE, &format!(" fill-opacity=\"{opacity}\""), &[]);
             let is_last = index + 1 == SHADES.len();
@@ -483,7 +482,7 @@ impl LayoutPlot<'_> {
     fn head(&mut self, baseline: f64, name: &str) {
         self.svg.text(NAMES, baseline, TextAnchor::Start, Paint::FAINT, name);
         self.svg.text(SIZES, baseline, TextAnchor::End, Paint::FAINT, "size");
-        self.svg.text(SHARES, baseline, TextAnchor::End, Paint::FAINT, "of the file");
+        self.svg.text(SHARES, baseline, TextAnchor::End, Paint::FAINT, "share");
     }
 
     /// Draws a number of bytes, and their share of the file.
