@@ -116,7 +116,7 @@ def graph_html(graph: Graph) -> str:
 
 
 def snapshot_html(snapshot: Snapshot) -> str:
-    """Returns the version and the types of a snapshot with their counts, all of which it holds in memory."""
+    """Returns the version and the types of a snapshot with their counts. Reads nothing."""
     return snapshot_block("Snapshot", snapshot, [])
 
 
