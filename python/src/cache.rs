@@ -190,6 +190,13 @@ impl PyCache {
         Ok(stats)
     }
 
+    /// Returns the memory and disk by use as HTML, for notebooks.
+    #[pyo3(name = "_repr_html_")]
+    fn html(slf: Bound<'_, Self>) -> PyResult<String> {
+        let module = slf.py().import("stylobate._html")?;
+        module.call_method1("cache_html", (slf,))?.extract()
+    }
+
     /// Drops decoded columns and metadata. Pages of objects stay.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         let cache = self.get(py)?;

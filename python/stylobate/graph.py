@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from stylobate import _html
 from stylobate import _optional as optional
 from stylobate._arrow import array, numbers, table
 from stylobate._stylobate import Cache, LocalEdges, LocalGraph, LocalVertices
@@ -113,6 +114,9 @@ class Graph:
         return Edges(
             self._local.edges(source, edge, destination, order), info, lambda type: self._local.vertices(type).count()
         )
+
+    def _repr_html_(self) -> str:
+        return _html.graph_html(self)
 
     def __repr__(self) -> str:
         return self._shown

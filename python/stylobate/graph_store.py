@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
+from stylobate import _html
 from stylobate._stylobate import Cache, LocalGraphStore
 from stylobate.graph_write import WrittenGraph
 from stylobate.scan import Path, column_names
@@ -281,6 +282,9 @@ class GraphStore:
             "memory": self._local.stats(),
             "cache": self._local.cache_stats(),
         }
+
+    def _repr_html_(self) -> str:
+        return _html.store_html(self.snapshot(), self._shown)
 
     def __repr__(self) -> str:
         return self._shown

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
 
-from stylobate import rows
+from stylobate import _html, rows
 from stylobate._stylobate import Cache, Column, LocalScan, RecordBatch, sequential_format
 from stylobate.errors import ColumnNotFoundError, ConfigError
 from stylobate.filters import Filter, Filters, both, from_tuples
@@ -152,6 +152,9 @@ class Scan(rows.Rows):
         shown = {name: self._arguments.get(name) for name in ("columns", "filter", "limit", "node")}
         given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
         return re.sub(r"://[^/@\s]*@", "://", f"Scan({self._paths}{given})")
+
+    def _repr_html_(self) -> str:
+        return _html.scan_html(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reopened, (self._opener, {**self._arguments, "cache": None}, self._paths)

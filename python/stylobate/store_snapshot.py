@@ -6,6 +6,7 @@ import os
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stylobate import _html
 from stylobate._arrow import array, numbers, table
 from stylobate._stylobate import LocalEdgeView, LocalSnapshot, LocalStoreScan, LocalTraversal, LocalVertexView
 from stylobate.filters import Filter
@@ -254,6 +255,9 @@ class Snapshot:
         options = None if storage_options is None else dict(storage_options)
         file, *counts = self._local.export(path, name, overwrite, options)
         return WrittenGraph(f"{os.fsdecode(path).rstrip('/')}/{file}", *counts)
+
+    def _repr_html_(self) -> str:
+        return _html.snapshot_html(self)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.version})"

@@ -26,6 +26,7 @@ mod serve;
 mod service_manager;
 #[cfg(feature = "sql")]
 mod sql;
+mod svg;
 mod table;
 mod top;
 

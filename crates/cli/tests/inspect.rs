@@ -5,6 +5,7 @@ mod files;
 
 use std::{fs, path::Path};
 
+use arrow::array::RecordBatch;
 use parquet::{
     basic::Compression,
     file::{metadata::SortingColumn, properties::WriterProperties},
@@ -103,6 +104,112 @@ fn an_orc_file_is_shown_with_stripes_and_encodings() {
     let file = &json(folder.path(), &["people.orc", "--row-groups"])[0];
     assert_eq!((&file["format"], &file["rows"]), (&"orc".into(), &3.into()));
     assert_eq!(file["parts"][0]["columns"].as_array().unwrap().len(), 3);
+}
+
+/// Returns the ranges of all chunks and parts as offset and size, and the size of the footer.
+fn ranges(file: &Value) -> (Vec<(u64, u64)>, u64) {
+    let parts = file["parts"].as_array().unwrap();
+    let chunks = parts.iter().flat_map(|part| part["columns"].as_array().unwrap());
+    let extents = parts.iter().chain(chunks).filter_map(|holder| holder["extents"].as_array()).flatten();
+    let mut ranges: Vec<_> = extents
+        .map(|extent| (extent["offset"].as_u64().unwrap(), extent["size"].as_u64().unwrap()))
+        .collect();
+
+    ranges.sort_unstable();
+    (ranges, file["footer_size"].as_u64().unwrap())
+}
+
+#[test]
+fn the_ranges_of_chunks_are_all_of_a_file_but_its_magic_bytes_and_footer() {
+    let folder = folder_with_numbers();
+    write_orc(&folder.path().join("people.orc"), &[people()]);
+    for (name, magic) in [("numbers.parquet", 4), ("people.orc", 3)] {
+        let file = &json(folder.path(), &[name, "--row-groups"])[0];
+        let (ranges, footer_size) = ranges(file);
+        let mut reached = magic;
+        for (offset, size) in ranges {
+            assert_eq!(offset, reached, "{name}: {file:#}");
+            reached += size;
+        }
+        assert_eq!(reached + footer_size, file["size"].as_u64().unwrap(), "{name}");
+        assert!(json(folder.path(), &[name])[0]["parts"][0].get("extents").is_none(), "{name}");
+    }
+
+    let file = &json(folder.path(), &["numbers.parquet", "--row-groups"])[0];
+    let contents = |column: usize| {
+        let extents = file["parts"][0]["columns"][column]["extents"].as_array().unwrap();
+        extents.iter().map(|extent| extent["content"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+
+    assert_eq!(contents(0), ["data", "index", "index"]);
+    assert_eq!(contents(1), ["dictionary", "data", "bloom_filter", "index", "index"]);
+}
+
+#[test]
+fn a_drawing_shows_ranges_and_chunks() {
+    let folder = folder_with_numbers();
+    let path = folder.path();
+    let text = succeeds(path, &["inspect", "numbers.parquet"]);
+    assert_eq!(succeeds(path, &["inspect", "numbers.parquet", "--svg", "layout.svg"]), text);
+    let drawing = fs::read_to_string(path.join("layout.svg")).unwrap();
+    assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"), "{drawing}");
+    for part in [
+        ">Layout of numbers.parquet</text>",
+        "2,500 rows in 3 row groups of 2 columns, written by a test<",
+        ">row groups</text>",
+        ">data</text>",
+        ">dictionaries</text>",
+        ">indexes</text>",
+        ">bloom filters</text>",
+        ">footers</text>",
+        ">other bytes</text>",
+        ">offset in the file</text>",
+        "<title>word, row group 2\n",
+        "\nin dictionary: all\n500 values, 0 nulls</title>",
+        "prefers-color-scheme:dark",
+    ] {
+        assert!(drawing.contains(part), "{part} is not in\n{drawing}");
+    }
+
+    assert_eq!(succeeds(path, &["inspect", "numbers.parquet", "--svg", "-"]), drawing);
+    let one = succeeds(path, &["inspect", "numbers.parquet", "--svg", "-", "--columns", "number"]);
+    assert!(!one.contains("<title>word, row group 2"), "{one}");
+    assert!(one.contains("<title>number, row group 2"), "{one}");
+
+    write_orc(&path.join("people.orc"), &[people()]);
+    let drawing = succeeds(path, &["inspect", "people.orc", "--svg", "-"]);
+    for part in ["3 rows in 1 stripe of 3 columns", ">columns by stripe</text>", "<title>name, stripe 0\n"] {
+        assert!(drawing.contains(part), "{part} is not in\n{drawing}");
+    }
+}
+
+#[test]
+fn a_drawing_of_a_file_without_rows_or_with_a_hostile_column_is_well_formed() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(&folder.path().join("none.parquet"), &[people().slice(0, 0)], 10);
+    let drawing = succeeds(folder.path(), &["inspect", "none.parquet", "--svg", "-"]);
+    assert!(drawing.contains(">no row groups</text>"), "{drawing}");
+
+    let hostile = people().columns().first().map(|names| ("</text>&\"name", names.clone()));
+    let hostile = RecordBatch::try_from_iter_with_nullable(hostile.map(|(name, names)| (name, names, true)));
+    write_parquet(&folder.path().join("hostile.parquet"), &[hostile.unwrap()], 10);
+    let drawing = succeeds(folder.path(), &["inspect", "hostile.parquet", "--svg", "-"]);
+    assert!(drawing.contains("&lt;/text&gt;&amp;&quot;name, row group 0"), "{drawing}");
+    assert_eq!(drawing.matches("<text").count(), drawing.matches("</text>").count(), "{drawing}");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_an_error_of_the_command_line() {
+    let folder = folder_with_numbers();
+    let path = folder.path();
+    let error = fails(path, 2, &["inspect", "numbers.parquet", "--json", "--svg", "-"]);
+    assert!(error.contains("standard output"), "{error}");
+    let error = fails(path, 2, &["inspect", "numbers.parquet", "--svg", "no/such/folder.svg"]);
+    assert!(error.contains("there is no folder"), "{error}");
+    write_numbers(&path.join("more.parquet"));
+    let error = fails(path, 2, &["inspect", ".", "--svg", "layout.svg"]);
+    assert!(error.contains("--svg draws one file"), "{error}");
+    assert!(!path.join("layout.svg").exists());
 }
 
 #[test]

@@ -79,8 +79,8 @@ pub use dataset::{
 pub use error::{Error, Result};
 pub use file_columns::{Columns, FileColumns, FileKind};
 pub use inspect::{
-    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
-    PartInspection, SchemaNode, inspect, inspect_all,
+    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, ExtentContent, FileExtent, FileFormat,
+    Inspection, MetadataEntry, PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use kernels::exact_cast::{Inexact, exact_cast};
 pub use kernels::interner::ValueInterner;

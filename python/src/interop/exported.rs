@@ -56,6 +56,12 @@ impl PySchema {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()
     }
 
+    /// The types of the columns, as Arrow names them.
+    #[getter]
+    fn types(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.data_type().to_string()).collect()
+    }
+
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
         to_schema_pycapsule(py, self.schema.as_ref())
     }

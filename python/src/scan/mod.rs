@@ -44,6 +44,9 @@ pub(crate) struct PyLocalScan {
     /// The process whose memory holds the files, if any were given as bytes.
     memory: Option<ProcessRuntime>,
     schema: arrow::datatypes::SchemaRef,
+    /// Rows that come out, and files, on creation.
+    known_rows: Option<u64>,
+    file_count: usize,
     /// The plan that was made on creation, for the first run.
     planned: Mutex<Option<(Instant, ProcessOwned<Scan>)>>,
 }
@@ -156,15 +159,29 @@ impl PyLocalScan {
         let has_batch_rows = batch_rows.is_some();
         let plan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = plan.schema().clone();
+        let known_rows = plan.known_rows();
+        let file_count = plan.file_count();
         let planned = Mutex::new(Some((Instant::now(), ProcessOwned::new(process, plan))));
 
-        Ok(Self { request, has_batch_rows, cache, memory, schema, planned })
+        Ok(Self { request, has_batch_rows, cache, memory, schema, known_rows, file_count, planned })
     }
 
     /// The schema of the output.
     #[getter]
     fn schema(&self) -> PySchema {
         self.schema.clone().into()
+    }
+
+    /// The number of rows as of the creation of the scan, if footers told it.
+    #[getter]
+    fn known_rows(&self) -> Option<u64> {
+        self.known_rows
+    }
+
+    /// The number of files as of the creation of the scan.
+    #[getter]
+    fn file_count(&self) -> usize {
+        self.file_count
     }
 
     /// Counts the rows: by footers if they tell, else by reading the filter's columns.

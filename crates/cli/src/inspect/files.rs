@@ -115,6 +115,14 @@ impl InspectionOverview {
     }
 }
 
+/// Returns the name of a part of a file.
+pub(super) fn part_name(format: FileFormat) -> &'static str {
+    match format {
+        FileFormat::Parquet => "row group",
+        FileFormat::Orc => "stripe",
+    }
+}
+
 /// Returns the display name of the format.
 pub(super) fn format_name(format: FileFormat) -> &'static str {
     match format {

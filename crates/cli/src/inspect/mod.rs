@@ -1,9 +1,10 @@
 //! `stylobate inspect`: shows the metadata of Parquet and ORC files.
 
 mod files;
+mod layout_plot;
 mod picture;
 
-use std::io::Write;
+use std::{io::Write, path::PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -15,7 +16,7 @@ use self::{files::InspectionOverview, picture::InspectionPicture};
 use crate::{
     failure::{nearest, usage},
     out::out,
-    rows::{open_cache, option, until_stopped},
+    rows::{OverwriteMode, RowDestination, open_cache, option, until_stopped},
     table,
 };
 
@@ -28,6 +29,8 @@ Examples:
     stylobate inspect lineitem.parquet
   Show two columns, by row group:
     stylobate inspect lineitem.parquet --row-groups --columns l_shipmode,l_tax
+  Draw where row groups, columns, dictionaries and indexes are in a file:
+    stylobate inspect lineitem.parquet --svg layout.svg
   Print a line for each file of a folder:
     stylobate inspect s3://bucket/lake/events/ --option region=eu-west-1
   Print the names of the three largest columns:
@@ -60,6 +63,10 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     json: bool,
 
+    /// Draw the layout of a file as an SVG file too; `-` prints the picture instead of the text
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
     /// An option of the store, such as region=eu-west-1; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     option: Vec<(String, String)>,
@@ -75,6 +82,8 @@ pub(crate) async fn run(args: InspectArgs) -> Result<()> {
 }
 
 async fn inspect(args: &InspectArgs) -> Result<()> {
+    let drawing = args.drawing()?;
+    let is_drawing_printed = matches!(drawing, Some(RowDestination::Stdout));
     let cache = open_cache(Some(MEMORY)).await?;
     let source = Source::Url { url: args.path.clone(), options: args.option.clone() };
     let mut files = Box::pin(inspect_all(&source, &cache).await?.peekable());
@@ -86,11 +95,22 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     let mut out = out();
     let mut printed = 0;
     let mut found: usize = 0;
+    let mut drawn: Option<String> = None;
 
     while let Some((name, inspected)) = files.next().await {
         found += 1;
         match inspected {
             Ok(inspection) => {
+                if drawing.is_some() {
+                    let drawing = layout_plot::draw(&inspection, |name| args.is_wanted(name));
+                    if drawn.replace(drawing).is_some() {
+                        return Err(usage(format!(
+                            "{}: --svg draws one file, and there are several",
+                            args.path
+                        )));
+                    }
+                }
+
                 let inspection = args.chosen(inspection)?;
                 if args.json {
                     write!(out, "{}", if printed == 0 { "[\n" } else { ",\n" })?;
@@ -131,6 +151,8 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
 
     if args.json {
         writeln!(out, "{}", if printed == 0 { "[]" } else { "\n]" })?;
+    } else if is_drawing_printed {
+        // The drawing follows.
     } else if let Some(inspection) = &first {
         write!(out, "{}", InspectionPicture { inspection, row_groups: args.row_groups }.text())?;
     } else {
@@ -138,6 +160,10 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     }
 
     out.flush()?;
+    if let Some((drawing, drawn)) = drawing.zip(drawn) {
+        drawing.write_text(&drawn)?;
+    }
+
     if failed > 0 {
         anyhow::bail!("{failed} of {found} files cannot be read");
     }
@@ -146,6 +172,22 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
 }
 
 impl InspectArgs {
+    /// Returns the destination of the drawing.
+    fn drawing(&self) -> Result<Option<RowDestination>> {
+        let Some(path) = &self.svg else { return Ok(None) };
+        let destination = RowDestination::at(path, OverwriteMode::Replace)?;
+        if self.json && matches!(destination, RowDestination::Stdout) {
+            return Err(usage("--svg -: --json prints to standard output: name a file for the drawing"));
+        }
+
+        Ok(Some(destination))
+    }
+
+    /// Returns whether the column is shown.
+    fn is_wanted(&self, name: &str) -> bool {
+        self.columns.is_empty() || self.columns.iter().any(|wanted| is_within(name, wanted))
+    }
+
     /// Reduces the inspection to the requested columns, and to row groups if requested.
     fn chosen(&self, mut inspection: Inspection) -> Result<Inspection> {
         for wanted in &self.columns {
@@ -161,12 +203,11 @@ impl InspectArgs {
             inspection.schema = self.branches(std::mem::take(&mut inspection.schema), "");
         }
 
-        let is_wanted =
-            |name: &str| self.columns.is_empty() || self.columns.iter().any(|it| is_within(name, it));
-        inspection.columns.retain(|column| is_wanted(&column.name));
+        inspection.columns.retain(|column| self.is_wanted(&column.name));
 
         for part in &mut inspection.parts {
-            part.columns.retain(|chunk| self.row_groups && is_wanted(&chunk.name));
+            part.columns.retain(|chunk| self.row_groups && self.is_wanted(&chunk.name));
+            part.extents.retain(|_| self.row_groups);
         }
 
         Ok(inspection)

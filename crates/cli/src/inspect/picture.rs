@@ -1,10 +1,10 @@
 //! Text output for one file.
 
 use stylobate_columnar::{
-    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, SchemaNode,
+    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, Inspection, SchemaNode,
 };
 
-use super::files::format_name;
+use super::files::{format_name, part_name};
 use crate::{
     rows::{grouped, printable},
     table::{self, CellAlignment},
@@ -39,10 +39,7 @@ impl InspectionPicture<'_> {
     }
 
     fn part_name(&self) -> &'static str {
-        match self.inspection.format {
-            FileFormat::Parquet => "row group",
-            FileFormat::Orc => "stripe",
-        }
+        part_name(self.inspection.format)
     }
 
     fn parts_name(&self) -> String {
@@ -240,7 +237,7 @@ impl InspectionPicture<'_> {
     }
 }
 
-fn chunk_dictionary(chunk: &ChunkInspection) -> String {
+pub(super) fn chunk_dictionary(chunk: &ChunkInspection) -> String {
     match (chunk.dictionary, chunk.dictionary_values) {
         (DictionaryUse::None, _) => "no".to_owned(),
         (DictionaryUse::Some, _) => "partly".to_owned(),
@@ -284,7 +281,7 @@ fn indented(text: &str) -> String {
 }
 
 /// Joins the encodings without those of levels, which are always run-length encoded.
-fn join_encodings(words: &[String]) -> String {
+pub(super) fn join_encodings(words: &[String]) -> String {
     let levels = |word: &&String| matches!(word.as_str(), "RLE" | "BIT_PACKED");
     let telling: Vec<_> = words.iter().filter(|word| !levels(word)).map(String::as_str).collect();
     let shown = if telling.is_empty() { words.iter().map(String::as_str).collect() } else { telling };

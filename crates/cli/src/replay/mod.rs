@@ -2,6 +2,7 @@
 
 mod data;
 mod endpoint;
+mod latency_plot;
 mod make;
 mod measure;
 mod plan;
@@ -9,7 +10,6 @@ mod play;
 mod random;
 mod report;
 mod simulate;
-mod svg;
 mod trace;
 
 use std::{
@@ -148,10 +148,12 @@ fn picture(speed: f64, file: &Path, trace: &ReplayTrace, played: &[(String, Meas
         "open loop over {seconds:.1} s{pace}; from a request's arrival to the last byte of its object"
     );
     let series = played.iter();
-    let series =
-        series.map(|(name, measured)| svg::LatencySeries { name: name.clone(), latency: &measured.latency });
+    let series = series.map(|(name, measured)| latency_plot::LatencySeries {
+        name: name.clone(),
+        latency: &measured.latency,
+    });
 
-    svg::draw(&title, &subtitle, &series.collect::<Vec<_>>())
+    latency_plot::draw(&title, &subtitle, &series.collect::<Vec<_>>())
 }
 
 /// Prints a table, and writes the JSON if requested.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
-    io,
+    io::{self, Write},
     os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::{Builder, TempPath};
 
-use crate::failure::usage;
+use crate::{failure::usage, out::of_output};
 
 /// Maximum characters of the name that the temporary file's name begins with.
 const MAX_PREFIX: usize = 40;
@@ -76,6 +76,13 @@ impl RowDestination {
         matches!(self, Self::Stdout) && io::IsTerminal::is_terminal(&io::stdout())
     }
 
+    /// Writes a whole text.
+    pub(crate) fn write_text(self, text: &str) -> Result<()> {
+        let (mut file, unfinished) = self.open()?;
+        file.write_all(text.as_bytes()).map_err(of_output).context("writing")?;
+        unfinished.finish()
+    }
+
     /// Opens the destination for writing.
     pub(crate) fn open(self) -> Result<(File, UnfinishedOutput)> {
         match self {
@@ -134,8 +141,6 @@ fn parent(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -153,6 +158,16 @@ mod tests {
         unfinished.finish().unwrap();
         assert_eq!(names(folder.path()), ["out.csv"]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o600, 0o600);
+    }
+
+    #[test]
+    fn a_text_is_written_whole_and_replaces_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.svg");
+        fs::write(&path, "a longer text than the next").unwrap();
+        RowDestination::at(&path, OverwriteMode::Replace).unwrap().write_text("<svg/>").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "<svg/>");
+        assert_eq!(names(folder.path()), ["out.svg"]);
     }
 
     #[test]

@@ -151,6 +151,38 @@ fn degrees_are_those_of_the_raw_file() {
 }
 
 #[test]
+fn degrees_are_drawn_for_each_edge_type_and_direction() {
+    let Some(root) = samples() else { return };
+    let folder = temporary();
+    let path = folder.path().join("degrees.svg");
+    let file = path.to_str().unwrap();
+    let text = graph(&root, &["info", LDBC]);
+    assert_eq!(graph(&root, &["info", LDBC, "--svg", file]), text);
+    let drawing = std::fs::read_to_string(&path).unwrap();
+    for part in [
+        ">Degrees of ldbc_sample</text>",
+        ">903 vertices, 6,626 edges; both axes are logarithmic</text>",
+        "(person) -[knows]",
+        ">out: median ",
+        ">in: median ",
+        ">edges of a vertex</text>",
+        "<title>vertices with 2 to 3 edges\nout: ",
+        "prefers-color-scheme:dark",
+    ] {
+        assert!(drawing.contains(part), "{part} is not in\n{drawing}");
+    }
+    assert_eq!(drawing.matches("<path").count(), 2, "{drawing}");
+
+    assert_eq!(graph(&root, &["info", LDBC, "--svg", "-"]), drawing);
+    let facts = graph(&root, &["info", LDBC, "--json", "--svg", file]);
+    assert!(serde_json::from_str::<Value>(&facts).is_ok());
+    let error = graph_fails(&root, 2, &["info", LDBC, "--svg", file, "--degrees=never"]);
+    assert!(error.contains("--degrees=never"), "{error}");
+    let error = graph_fails(&root, 2, &["info", LDBC, "--json", "--svg", "-"]);
+    assert!(error.contains("standard output"), "{error}");
+}
+
+#[test]
 fn a_graph_may_be_named_by_its_folder_and_its_data_may_be_elsewhere() {
     let Some(root) = samples() else { return };
     let folder = temporary();

@@ -127,6 +127,9 @@ pub struct PartInspection {
     /// Leaf columns, in the order of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ChunkInspection>,
+    /// Ranges of the part itself: in ORC the index of the root and the footer of the stripe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extents: Vec<FileExtent>,
 }
 
 /// A column within a row group or stripe.
@@ -161,6 +164,37 @@ pub struct ChunkInspection {
     pub indexed: bool,
     /// Set if it has a bloom filter.
     pub bloom_filter: bool,
+    /// Ranges in the file; none if it is in another file. In Parquet, a dictionary page without an offset of its own
+    /// counts as data, and a bloom filter without a length is left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extents: Vec<FileExtent>,
+}
+
+/// A range of bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FileExtent {
+    /// Content of the range.
+    pub content: ExtentContent,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Number of bytes.
+    pub size: u64,
+}
+
+/// Content of a range of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtentContent {
+    /// Values and, in Parquet, page headers and levels; in ORC, all streams of data that are not of a dictionary.
+    Data,
+    /// Values of a dictionary, and in ORC their lengths.
+    Dictionary,
+    /// Index of pages or strides.
+    Index,
+    /// Bloom filter.
+    BloomFilter,
+    /// Footer of a stripe.
+    Footer,
 }
 
 /// Extent of dictionary encoding of a chunk.

@@ -14,8 +14,8 @@ use stylobate_storage::OpenObject;
 pub use self::{
     bound::BoundValue,
     inspection::{
-        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
-        PartInspection, SchemaNode,
+        ChunkInspection, ColumnInspection, DictionaryUse, ExtentContent, FileExtent, FileFormat, Inspection,
+        MetadataEntry, PartInspection, SchemaNode,
     },
 };
 use crate::{

@@ -18,8 +18,8 @@ use stylobate_storage::OpenObject;
 use super::{
     bound::{FooterValue, MinMaxAccumulator},
     inspection::{
-        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
-        PartInspection,
+        ChunkInspection, ColumnInspection, DictionaryUse, ExtentContent, FileExtent, FileFormat, Inspection,
+        MetadataEntry, PartInspection,
     },
     leaves::{InspectedLeaf, nodes, statistics_bounds},
 };
@@ -150,6 +150,7 @@ fn describe_part(
         uncompressed_size: Some(unsigned(group.total_byte_size())),
         sorted_by: sorted.collect(),
         columns,
+        extents: Vec::new(),
     }
 }
 
@@ -175,6 +176,7 @@ fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &InspectedLeaf) -> (ChunkIn
         max: shown(known.as_ref().map(|known| &known.1)),
         indexed: chunk.column_index_offset().is_some() && chunk.offset_index_offset().is_some(),
         bloom_filter: chunk.bloom_filter_offset().is_some(),
+        extents: extents(chunk),
     };
 
     (inspected, known)
@@ -187,6 +189,33 @@ fn offset(chunk: &ColumnChunkMetaData) -> u64 {
         Some(dictionary) if dictionary > 0 => dictionary.min(data),
         _ => data,
     }
+}
+
+/// Returns the ranges of the chunk and of its indexes, if they are in this file.
+fn extents(chunk: &ColumnChunkMetaData) -> Vec<FileExtent> {
+    if chunk.file_path().is_some() {
+        return Vec::new();
+    }
+
+    let start = offset(chunk);
+    let size = unsigned(chunk.compressed_size());
+    let dictionary_size = unsigned(chunk.data_page_offset()).saturating_sub(start).min(size);
+    let beside = |offset: Option<i64>, size: Option<i32>| {
+        let offset = offset.and_then(|offset| u64::try_from(offset).ok());
+        let size = size.and_then(|size| u64::try_from(size).ok());
+        offset.zip(size).unwrap_or_default()
+    };
+
+    let ranges = [
+        (ExtentContent::Dictionary, (start, dictionary_size)),
+        (ExtentContent::Data, (start.saturating_add(dictionary_size), size - dictionary_size)),
+        (ExtentContent::BloomFilter, beside(chunk.bloom_filter_offset(), chunk.bloom_filter_length())),
+        (ExtentContent::Index, beside(chunk.column_index_offset(), chunk.column_index_length())),
+        (ExtentContent::Index, beside(chunk.offset_index_offset(), chunk.offset_index_length())),
+    ];
+
+    let extents = ranges.map(|(content, (offset, size))| FileExtent { content, offset, size });
+    extents.into_iter().filter(|extent| extent.size > 0).collect()
 }
 
 /// Returns the chunk's encodings; only those of values, if the footer distinguishes them from those of levels.

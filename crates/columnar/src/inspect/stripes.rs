@@ -1,5 +1,7 @@
 //! Describes the stripes and columns of ORC files by their footers.
 
+use std::collections::BTreeMap;
+
 use arrow::datatypes::TimeUnit;
 use orc_rust::proto::{self, column_encoding, stream, r#type::Kind as TypeKind};
 use stylobate_storage::OpenObject;
@@ -7,8 +9,8 @@ use stylobate_storage::OpenObject;
 use super::{
     bound::{FooterValue, FooterValueType},
     inspection::{
-        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
-        PartInspection, SchemaNode,
+        ChunkInspection, ColumnInspection, DictionaryUse, ExtentContent, FileExtent, FileFormat, Inspection,
+        MetadataEntry, PartInspection, SchemaNode,
     },
 };
 use crate::{Result, orc::OrcMessages};
@@ -38,8 +40,15 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
             rows: stripe.number_of_rows(),
         };
 
-        let chunks = columns.iter().map(|column| chunk(column, stripe_footer, &known, &codec));
+        let mut extents = stream_extents(stripe, stripe_footer);
+        let chunks = columns.iter().map(|column| ChunkInspection {
+            extents: extents.remove(&column.id).unwrap_or_default(),
+            ..chunk(column, stripe_footer, &known, &codec)
+        });
         let chunks: Vec<_> = chunks.collect();
+        let mut of_stripe: Vec<_> = extents.into_values().flatten().collect();
+        of_stripe.push(footer_extent(stripe));
+
         described.iter_mut().zip(&chunks).for_each(|(column, chunk)| column.add(chunk));
         let lengths = [stripe.index_length(), stripe.data_length(), stripe.footer_length()];
         parts.push(PartInspection {
@@ -49,6 +58,7 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
             uncompressed_size: None,
             sorted_by: Vec::new(),
             columns: chunks,
+            extents: of_stripe,
         });
     }
 
@@ -263,6 +273,60 @@ fn chunk(
         max,
         indexed: index.iter().any(|stream| stream.kind() == stream::Kind::RowIndex),
         bloom_filter: index.iter().any(|stream| stream.kind() != stream::Kind::RowIndex),
+        extents: Vec::new(),
+    }
+}
+
+/// Returns the ranges of a stripe's streams by column, each list in the order of the file. Streams follow each other in
+/// the order of the footer; neighbours with the same content are one range.
+fn stream_extents(
+    stripe: &proto::StripeInformation,
+    footer: &proto::StripeFooter,
+) -> BTreeMap<usize, Vec<FileExtent>> {
+    let mut extents: BTreeMap<usize, Vec<FileExtent>> = BTreeMap::new();
+    let mut offset = stripe.offset();
+
+    for stream in &footer.streams {
+        let column = stream.column() as usize;
+        let encoding = footer.columns.get(column).map(proto::ColumnEncoding::kind);
+        let content = stream_content(stream.kind(), encoding);
+        let size = stream.length();
+        let of_column = extents.entry(column).or_default();
+
+        match of_column.last_mut() {
+            Some(last) if last.content == content && last.offset.checked_add(last.size) == Some(offset) => {
+                last.size = last.size.saturating_add(size);
+            }
+            _ if size > 0 => of_column.push(FileExtent { content, offset, size }),
+            _ => {}
+        }
+
+        offset = offset.saturating_add(size);
+    }
+
+    extents
+}
+
+fn stream_content(kind: stream::Kind, encoding: Option<column_encoding::Kind>) -> ExtentContent {
+    use stream::Kind;
+
+    let is_dictionary =
+        matches!(encoding, Some(column_encoding::Kind::Dictionary | column_encoding::Kind::DictionaryV2));
+    match kind {
+        Kind::RowIndex | Kind::EncryptedIndex => ExtentContent::Index,
+        Kind::BloomFilter | Kind::BloomFilterUtf8 => ExtentContent::BloomFilter,
+        Kind::DictionaryData | Kind::DictionaryCount => ExtentContent::Dictionary,
+        Kind::Length if is_dictionary => ExtentContent::Dictionary,
+        _ => ExtentContent::Data,
+    }
+}
+
+fn footer_extent(stripe: &proto::StripeInformation) -> FileExtent {
+    let before = stripe.index_length().saturating_add(stripe.data_length());
+    FileExtent {
+        content: ExtentContent::Footer,
+        offset: stripe.offset().saturating_add(before),
+        size: stripe.footer_length(),
     }
 }
 

@@ -115,6 +115,11 @@ impl Scan {
         self.inner.files.iter().map(|file| file.object.name()).collect()
     }
 
+    /// Returns the number of files.
+    pub fn file_count(&self) -> usize {
+        self.inner.files.len()
+    }
+
     /// Returns the number of rows that come out, if the footers tell: all rows of all row groups pass the filter.
     pub fn known_rows(&self) -> Option<u64> {
         let is_known = self.inner.units.iter().all(|unit| unit.all_pass);

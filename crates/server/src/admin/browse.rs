@@ -165,6 +165,7 @@ pub(super) async fn describe(
     for (index, part) in file.parts.iter_mut().enumerate() {
         let columns = if query.row_group == Some(index) { MAX_COLUMNS } else { 0 };
         part.columns.truncate(columns);
+        part.extents.clear();
     }
     file.parts.truncate(MAX_PARTS);
     for entry in &mut file.metadata {

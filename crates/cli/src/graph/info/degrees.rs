@@ -91,7 +91,7 @@ impl DegreeStats {
         Ok(Self::of(direction, &counts))
     }
 
-    fn of(direction: Direction, counts: &BTreeMap<u64, u64>) -> Self {
+    pub(super) fn of(direction: Direction, counts: &BTreeMap<u64, u64>) -> Self {
         let vertices: u64 = counts.values().sum();
         let edges: u128 = counts.iter().map(|(degree, count)| u128::from(*degree) * u128::from(*count)).sum();
 

@@ -1,8 +1,11 @@
 //! `stylobate graph info`: shows a graph as a picture or as JSON.
 
+mod degree_plot;
 mod degrees;
 mod facts;
 mod picture;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -10,8 +13,9 @@ use clap::{Args, ValueEnum};
 use self::facts::GraphSummary;
 use super::place::GraphLocationArgs;
 use crate::{
+    failure::usage,
     out::{print, print_json},
-    rows::until_stopped,
+    rows::{OverwriteMode, RowDestination, until_stopped},
 };
 
 const EXAMPLES: &str = "\
@@ -20,11 +24,14 @@ Examples:
     stylobate graph info social/social.graph.yml
   Show a graph in a bucket, with degrees even if it is large:
     stylobate graph info s3://lake/ldbc/ldbc.graph.yml --degrees --option region=eu-west-1
+  Draw the distribution of degrees, of a graph of any size:
+    stylobate graph info social --svg degrees.svg
   Print the number of edges of each type:
     stylobate graph info social --json | jq '.edges[] | {edge_type, count}'
 
 Degrees are computed from the offsets of ordered lists, without reading edges. Without
---degrees they are shown for graphs of at most 5 million edges and 5 million vertices.
+--degrees or --svg they are shown for graphs of at most 5 million edges and 5 million
+vertices.
 
 Exit codes: 2 wrong command line; 1 anything else, such as a missing file.";
 
@@ -43,6 +50,27 @@ pub(super) struct InfoArgs {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+
+    /// Draw the degrees as an SVG file too, and count them for it; `-` prints the picture instead of the text
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl InfoArgs {
+    /// Returns the destination of the drawing.
+    fn drawing(&self) -> Result<Option<RowDestination>> {
+        let Some(path) = &self.svg else { return Ok(None) };
+        if self.degrees == DegreeMode::Never {
+            return Err(usage("--svg draws degrees: leave out --degrees=never"));
+        }
+
+        let destination = RowDestination::at(path, OverwriteMode::Replace)?;
+        if self.json && matches!(destination, RowDestination::Stdout) {
+            return Err(usage("--svg -: --json prints to standard output: name a file for the drawing"));
+        }
+
+        Ok(Some(destination))
+    }
 }
 
 /// The mode of counting degrees.
@@ -58,10 +86,11 @@ pub(super) async fn run(args: InfoArgs) -> Result<()> {
 }
 
 async fn info(args: &InfoArgs) -> Result<()> {
+    let drawing = args.drawing()?;
     let graph = args.place.open().await?;
     let mut facts = GraphSummary::gather(&graph, args.place.file(&graph)).await?;
     let is_wanted = match args.degrees {
-        DegreeMode::Auto => facts.is_small(),
+        DegreeMode::Auto => drawing.is_some() || facts.is_small(),
         DegreeMode::Always => true,
         DegreeMode::Never => false,
     };
@@ -70,5 +99,15 @@ async fn info(args: &InfoArgs) -> Result<()> {
         facts.count_degrees(&graph).await?;
     }
 
-    if args.json { print_json(&facts) } else { print(picture::text(&facts)) }
+    let is_drawing_printed = matches!(drawing, Some(RowDestination::Stdout));
+    if args.json {
+        print_json(&facts)?;
+    } else if !is_drawing_printed {
+        print(picture::text(&facts))?;
+    }
+
+    match drawing {
+        Some(destination) => destination.write_text(&degree_plot::draw(&facts)),
+        None => Ok(()),
+    }
 }
