@@ -19,12 +19,12 @@ def run(programs, folder, options):
 
 def measured(source, scale, rounds, options):
     """Medians of rounds in turns. The clock starts when a process is ready for its query, and opening its tables is
-    part of that."""
+    part of that. Each round begins with another engine: what a process finds of free memory depends on the one before."""
 
     def times_of(text, check):
         times = {name: [] for name in engines.NAMES}
-        for _ in range(rounds):
-            for name in engines.NAMES:
+        for first in range(rounds):
+            for name in engines.NAMES[first:] + engines.NAMES[:first]:
                 with engines.Engine(name, source, options) as engine:
                     milliseconds, rows = engine.ask(text)
                 check(name, rows)

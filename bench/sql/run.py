@@ -42,7 +42,7 @@ ONLY_BY_NAME = {"distributed"}
 
 def add_options(parser):
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds of warm queries (default: 5)")
-    parser.add_argument("--cold-rounds", type=int, default=3, help="rounds of cold queries (default: 3)")
+    parser.add_argument("--cold-rounds", type=int, default=5, help="rounds of cold queries (default: 5)")
     parser.add_argument("--remote-rounds", type=int, default=1, help="rounds over the slow store (default: 1)")
     parser.add_argument("--distributed-rounds", type=int, default=3, help="warm rounds on clusters (default: 3)")
     parser.add_argument("--distributed-scale", type=float, default=10.0, help="scale factor on clusters (default: 10)")
