@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
 use clap::{Parser, ValueEnum};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use futures::TryStreamExt;
+use futures::{TryStreamExt, future::try_join_all};
 use object_store::parse_url_opts;
 use stylobate_columnar::Cache;
 use stylobate_datafusion::SqlSession;
@@ -131,11 +131,9 @@ async fn answer(
     opened: &mut HashSet<String>,
 ) -> Result<Answer> {
     let start = Instant::now();
-    for table in &query.tables {
-        if opened.insert(table.clone()) {
-            session.add_table(table, &format!("{folder}/{table}.parquet")).await?;
-        }
-    }
+    let fresh = query.tables.iter().filter(|table| opened.insert((*table).clone()));
+    let fresh: Vec<_> = fresh.map(|table| (table, format!("{folder}/{table}.parquet"))).collect();
+    try_join_all(fresh.iter().map(|(table, path)| session.add_table(table, path))).await?;
     let batches = session.run(&query.sql).await?;
     Answer::ended_now(start, &batches)
 }

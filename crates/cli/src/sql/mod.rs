@@ -269,9 +269,7 @@ impl SqlArgs {
         }
 
         let session = builder.build()?;
-        for (name, path) in &self.table {
-            session.add_table(name, path).await?;
-        }
+        future::try_join_all(self.table.iter().map(|(name, path)| session.add_table(name, path))).await?;
         Ok(session)
     }
 
