@@ -220,7 +220,14 @@ fn bars(ranges: &[FileRange], size: u64) -> Vec<RangeBar> {
                 bar.end = bar.end.max(range.end);
             }
             None => {
-                bars.push(RangeBar { from, to, first: *range, count: 1, bytes: range.size(), end: range.end })
+                bars.push(RangeBar {
+                    from,
+                    to,
+                    first: *range,
+                    count: 1,
+                    bytes: range.size(),
+                    end: range.end,
+                });
             }
         }
     }
