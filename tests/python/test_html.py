@@ -198,10 +198,3 @@ print(st.open_graph("social")._repr_html_(), st.GraphStore.open("network")._repr
     shown = Page(ran.stdout)
     assert shown.row("paths") == ["'trips.parquet'"]
     assert shown.row("fare") in (["double"], ["Float64"])
-
-
-def test_a_notebook_asks_for_it(trips: Path) -> None:
-    formatters = pytest.importorskip("IPython.core.formatters")
-    formatter = formatters.HTMLFormatter()
-    assert "trips.parquet" in formatter(st.scan("trips.parquet"))
-    assert "memory: " in formatter(st.default_cache())
