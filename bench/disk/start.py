@@ -17,12 +17,13 @@ PROGRAMS = []
 SEED = 32
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 OBJECT_BYTES = GIB
-OBJECTS, QUICK_OBJECTS = 19, 1
-# The capacity beyond the objects: the tier's own headers, and the block that it is about to reclaim.
-SLACK_BYTES = GIB
+# As much as the capacity, which then holds 20 GiB of pages: the rest is headers, and what is about to be reclaimed.
+OBJECTS, QUICK_OBJECTS = 22, 1
 READ_BYTES = 64 * KIB
 STARTS = 5
 MAX_SECONDS = 1.0
+# Part of random reads, over all that was written to the tier.
+MIN_HITS = 0.8
 # Until nothing of the start is under way.
 IDLE_SECONDS = 5
 MAX_IDLE_BYTES = 80 * MIB
@@ -37,7 +38,7 @@ def run(programs, folder, options):
     objects = QUICK_OBJECTS if options.quick else OBJECTS
     lake, tier = folder / "lake", folder / "tier"
     keys, content = _objects(lake / servers.BUCKET, objects)
-    more = ["--disk", f"{tier}={(objects * OBJECT_BYTES + SLACK_BYTES) // MIB}MiB", "--consistency", "immutable"]
+    more = ["--disk", f"{tier}={objects * OBJECT_BYTES // MIB}MiB", "--consistency", "immutable"]
 
     def node():
         return servers.Node(programs, folder, servers.BUCKET, lake / servers.BUCKET, more=more)
@@ -72,7 +73,8 @@ def run(programs, folder, options):
 def _objects(bucket, count):
     """The keys of objects that have the same bytes, and these."""
     bucket.mkdir(parents=True)
-    content = random.Random(SEED).randbytes(OBJECT_BYTES)
+    numbers = random.Random(SEED)
+    content = b"".join(numbers.randbytes(MIB) for _ in range(OBJECT_BYTES // MIB))
     keys = [f"object-{n:02}.bin" for n in range(count)]
     (bucket / keys[0]).write_bytes(content)
     # What changed just now is not cached.
@@ -132,7 +134,7 @@ def bars(result):
         yield Bar(f"first hit over {result['tier_bytes'] / GIB:.1f} GiB of disk, slowest of {len(seconds)}", slowest,
                   "at most", MAX_SECONDS)
         yield Bar("random reads that hit after it", statistics.median(s["from_disk"] for s in result["starts"]),
-                  "at least", 0.95)
+                  "at least", MIN_HITS)
 
 
 def rows(result):
