@@ -1,4 +1,4 @@
-"""TPC-H's queries on the nodes of clusters of one, two and three, of which each has one core.
+"""TPC-H's queries on clusters of one, two and three nodes, with one core for each node.
 
 Nodes share the cores of this machine, so a third node adds memory and no core where there are two.
 """
