@@ -137,6 +137,7 @@ impl From<columnar::Error> for UnraisedError {
             Error::Format { .. }
             | Error::Encrypted { .. }
             | Error::Unsupported { .. }
+            | Error::BatchTooLong { .. }
             | Error::Unwritable { .. } => ErrorClass::Unsupported,
             Error::Corrupt { .. } => ErrorClass::CorruptFile,
             Error::Text { .. } => ErrorClass::InvalidData,

@@ -75,3 +75,44 @@ def test_a_filter_selects_rows_of_strings_of_more_than_2_gib(path: Path) -> None
 
     assert table["row"].to_pylist() == [2248, 2249]
     assert strings(table).to_pylist() == [value(2248), value(2249)]
+
+
+# The footer's mean says that a batch of thousands of rows fits.
+SHORT_ROWS = 200_000
+
+
+@pytest.fixture(scope="module", params=["parquet", "nested.parquet", "orc"])
+def uneven_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Short strings, and among them, one after the other, all that the other files have."""
+    path = tmp_path_factory.mktemp("uneven") / f"strings.{request.param}"
+    long = pa.array([value(row) for row in range(DISTINCT)])
+    short = pa.array([prefix(row) for row in range(SHORT_ROWS)])
+    chunks = [short[:5], *[long] * (ROWS // DISTINCT), short[5:]]
+    if "nested" in request.param:
+        chunks = [pa.StructArray.from_arrays([chunk], ["a"]) for chunk in chunks]
+    table = pa.table({"row": list(range(ROWS + SHORT_ROWS)), "s": pa.chunked_array(chunks)})
+
+    if path.suffix == ".orc":
+        orc.write_table(table, path, stripe_size=8 << 30, compression="zstd", dictionary_key_size_threshold=0.0)
+        assert orc.ORCFile(path).nstripes == 1
+    else:
+        pq.write_table(
+            table, path, row_group_size=len(table), compression="zstd", use_dictionary=False, write_statistics=False
+        )
+        assert pq.ParquetFile(path).metadata.num_row_groups == 1
+    return path
+
+
+@pytest.mark.parametrize("memory", ["0B", "8GiB"])
+def test_long_strings_among_many_short_ones_are_read_in_batches_that_fit(uneven_path: Path, memory: str) -> None:
+    rows, long_rows, long_bytes = 0, 0, 0
+    for batch in st.scan(uneven_path, cache=st.Cache(memory=memory)):
+        assert pc.all(pc.equal(batch["row"], pa.array(range(rows, rows + batch.num_rows)))).as_py()
+        lengths = pc.binary_length(strings(batch))
+        is_long = pc.equal(lengths, VALUE_BYTES)
+        assert pc.all(pc.or_(is_long, pc.equal(lengths, 8))).as_py()
+        long_rows += pc.sum(is_long).as_py()
+        long_bytes += pc.sum(pc.if_else(is_long, lengths, 0)).as_py()
+        rows += batch.num_rows
+
+    assert (rows, long_rows, long_bytes) == (ROWS + SHORT_ROWS, ROWS, ROWS * VALUE_BYTES)

@@ -100,6 +100,18 @@ pub enum Error {
         reason: String,
     },
 
+    /// The values of a batch exceed the 2 GiB that the offsets of one array can address, even in a batch of one row. Leave
+    /// the column out.
+    #[error("{object}: {}{reason}", location_prefix(None, .column.as_deref(), None))]
+    BatchTooLong {
+        /// The object.
+        object: String,
+        /// The column.
+        column: Option<String>,
+        /// The error of the decoder.
+        reason: String,
+    },
+
     /// A file cannot be written: its format lacks a type, or a value does not fit. Change the column or the options; no
     /// file was written.
     #[error("{object}: {}{reason}", location_prefix(None, .column.as_deref(), None))]

@@ -181,14 +181,14 @@ impl FileMetadata {
     /// Streams the selected rows: pages that were read are decoded as rows are pulled.
     pub(crate) fn selected_rows(
         &self,
-        selected: RowGroupSubset,
+        selected: &RowGroupSubset,
         batch_rows: usize,
     ) -> Result<Box<dyn Iterator<Item = Result<ColumnBatch>> + Send + 'static>> {
         match (&self.file, selected) {
             (ColumnarFile::Parquet(file), RowGroupSubset::Pages(pages)) => {
-                Ok(Box::new(file.selected_rows(&pages, batch_rows)?))
+                Ok(Box::new(file.selected_rows(pages, batch_rows)?))
             }
-            (_, RowGroupSubset::Rows(rows)) => Ok(Box::new(rows.into_iter().map(Ok))),
+            (_, RowGroupSubset::Rows(rows)) => Ok(Box::new(rows.clone().into_iter().map(Ok))),
             _ => Err(Error::Ended { reason: "rows of another format".to_owned() }),
         }
     }

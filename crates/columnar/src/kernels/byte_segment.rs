@@ -15,6 +15,8 @@ use crate::kernels::utf8::{Utf8Offsets, Utf8Values};
 const SHORT: usize = 32;
 /// Short values that are appended before they are checked, while they are in the processor's cache.
 const TOGETHER: usize = 128;
+/// Reason of the error if the values exceed the offsets of an array.
+pub(crate) const ARRAY_TOO_LONG: &str = "more than 2 GiB of values in one array";
 /// Maximum bytes to reserve before any value was seen.
 const MAX_BYTES_AHEAD: usize = 64 << 20;
 
@@ -98,7 +100,7 @@ impl ByteSegment {
     /// Returns the end offset of the values after `more` bytes.
     fn end(&self, more: usize) -> Result<i32, Corrupt> {
         let end = self.text.len().checked_add(more).and_then(|end| i32::try_from(end).ok());
-        Ok(end.ok_or("more than 2 GiB of values in one array")?)
+        Ok(end.ok_or(ARRAY_TOO_LONG)?)
     }
 
     /// Marks the next rows as valid or null. Must be called before they are appended.

@@ -18,6 +18,7 @@ pub(super) struct OrcReadError {
 enum OrcReadErrorKind {
     Corrupt,
     Unsupported,
+    BatchTooLong,
 }
 
 impl OrcReadError {
@@ -27,6 +28,11 @@ impl OrcReadError {
 
     pub(super) fn unsupported(reason: impl Into<Cow<'static, str>>) -> Self {
         Self { kind: OrcReadErrorKind::Unsupported, corrupt: Corrupt::new(reason), column: None }
+    }
+
+    pub(super) fn batch_too_long() -> Self {
+        let reason = "the values of one batch are longer than 2 GiB, or more than 2 billion in lists";
+        Self { kind: OrcReadErrorKind::BatchTooLong, corrupt: Corrupt::new(reason), column: None }
     }
 
     pub(super) fn encrypted() -> Self {
@@ -60,6 +66,7 @@ impl OrcReadError {
         match self.kind {
             OrcReadErrorKind::Corrupt => Error::Corrupt { object, row_group: stripe, column, offset, reason },
             OrcReadErrorKind::Unsupported => Error::Unsupported { object, column, reason },
+            OrcReadErrorKind::BatchTooLong => Error::BatchTooLong { object, column, reason },
         }
     }
 }

@@ -50,6 +50,7 @@ use crate::{
     Error, Result,
     chunk::{Chunk, ChunkRepresentation, PassingRows, is_worth_a_dictionary},
     file::schema::ProjectedColumn,
+    kernels::byte_segment::ARRAY_TOO_LONG,
     parallel::guarded::guarded,
 };
 
@@ -568,9 +569,19 @@ impl ParquetFile {
     }
 }
 
-/// Reclassifies the error as unsupported if the reason is a missing feature of a decoder.
+/// Reasons of values that exceed the offsets of an array: our decoder's, and those of the parquet crate for strings and
+/// for lists.
+const EXCEEDED_ARRAYS: [&str; 3] =
+    [ARRAY_TOO_LONG, "index overflow decoding byte array", "would overflow list array"];
+
+/// Reclassifies the error if the reason is a missing feature of a decoder, or that values exceed an array.
 fn classified(error: Error) -> Error {
     match error {
+        Error::Corrupt { object, column, reason, .. }
+            if EXCEEDED_ARRAYS.iter().any(|exceeded| reason.contains(exceeded)) =>
+        {
+            Error::BatchTooLong { object, column, reason }
+        }
         // The parquet crate reports missing features in the message only.
         Error::Corrupt { object, column, reason, .. }
             if reason.contains("NYI: ") || reason.contains(UNKNOWN_ENCODING) =>

@@ -183,7 +183,11 @@ pub(super) async fn load(
     let decoded = decode(planned, workers, of, unit, columns, passing, read.clone()).await;
     // A file that was replaced may also look corrupt: report the replacement.
     FileMetadata::check(&read).await?;
-    let decoded = decoded?;
+    let decoded = match decoded {
+        // Longer than the footer's estimate: a few rows have most of the bytes.
+        Err(Error::BatchTooLong { .. }) => return Ok(LoadOutcome::TooLarge),
+        decoded => decoded?,
+    };
 
     for ((wanted, promise), chunk) in missing.into_iter().zip(decoded) {
         if let Some(promise) = promise {

@@ -1,6 +1,7 @@
 //! Plans scans of Parquet and ORC files, and streams their batches.
 
 mod batches;
+mod fitting;
 mod load;
 mod narrow;
 mod order;

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     batches::{self, BatchShape},
+    fitting::FittingBatches,
     load::{LoadOutcome, LoadedChunks, are_cached, load},
     narrow::{RowGroupAccess, STREAMED_ROWS, narrow},
     plan::{PlannedRowGroup, PlannedScanFile, ScanPlan},
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     Error, Result,
     cache::{DecodeReservation, workers::DecodeWorkers},
-    chunk::{Chunk, ChunkRepresentation, ChunkRequest, PassingRows, SEGMENT_ROWS},
+    chunk::{Chunk, ChunkRepresentation, ChunkRequest, ColumnBatch, PassingRows, SEGMENT_ROWS},
     file::schema::{ProjectedColumn, value_type},
     format::index::RowGroupSubset,
     kernels::exact_cast::common_cast,
@@ -389,14 +390,16 @@ async fn stream(
         let fitting = file.metadata.fitting_rows(unit.unit, &columns, batches::MAX_EXPANDED as u64);
         let rows = STREAMED_ROWS.min(planned.batch_rows).min(fitting as usize).max(1);
         let (selected, _working) = selected.unzip();
-        let read = match selected {
-            Some(selected) => file.metadata.selected_rows(selected, rows)?,
-            None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
+        let open = |rows| -> Result<Box<dyn Iterator<Item = Result<ColumnBatch>> + '_>> {
+            Ok(match &selected {
+                Some(selected) => file.metadata.selected_rows(selected, rows)?,
+                None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
+            })
         };
 
         let mut next_row = file.first_row(unit.unit);
         // Ends with the reader, also if the filter leaves nothing to send.
-        let mut read = read.into_iter().take_while(|_| !batches.is_closed());
+        let mut read = FittingBatches::new(rows, open)?.take_while(|_| !batches.is_closed());
         // Reads only what the channel has room for: batches may be large.
         while let Ok(room) = runtime.block_on(batches.reserve()) {
             let made = read.by_ref().map(|read| {

@@ -86,7 +86,8 @@ pub(super) fn from_scan(error: &Error, names: &BucketNaming) -> Status {
         | Error::Encrypted { object }
         | Error::Corrupt { object, .. }
         | Error::Schema { object, .. }
-        | Error::Unsupported { object, .. } => *object = names.object(object),
+        | Error::Unsupported { object, .. }
+        | Error::BatchTooLong { object, .. } => *object = names.object(object),
         Error::NoFiles { pattern } | Error::Pattern { pattern, .. } => *pattern = names.path(pattern),
         _ => {}
     }
@@ -100,9 +101,10 @@ pub(super) fn from_scan(error: &Error, names: &BucketNaming) -> Status {
         | Error::Option { .. }
         | Error::Format { .. } => Code::InvalidArgument,
         Error::Corrupt { .. } => Code::DataLoss,
-        Error::Encrypted { .. } | Error::Schema { .. } | Error::Unsupported { .. } => {
-            Code::FailedPrecondition
-        }
+        Error::Encrypted { .. }
+        | Error::Schema { .. }
+        | Error::Unsupported { .. }
+        | Error::BatchTooLong { .. } => Code::FailedPrecondition,
         Error::Ended { .. } => Code::Unavailable,
         _ => {
             tracing::warn!(error = %redacted(&error.to_string()), "a scan failed");
@@ -195,6 +197,7 @@ mod tests {
             (Error::Format { object: text() }, Code::InvalidArgument),
             (Error::Encrypted { object: text() }, Code::FailedPrecondition),
             (Error::Unsupported { object: text(), column: None, reason: text() }, Code::FailedPrecondition),
+            (Error::BatchTooLong { object: text(), column: None, reason: text() }, Code::FailedPrecondition),
             (Error::Schema { object: text(), column: text(), reason: text() }, Code::FailedPrecondition),
             (StorageError::Changed { path: text() }.into(), Code::Aborted),
             (StorageError::Deadline { path: text(), deadline_ms: 1 }.into(), Code::Unavailable),

@@ -129,16 +129,11 @@ pub(super) fn offsets(
 
 /// Appends the end offsets of values with these lengths.
 fn append(lengths: &[i64], offsets: &mut Vec<i32>) -> Result<(), OrcReadError> {
-    let too_long = || {
-        OrcReadError::unsupported(
-            "the values of one batch are longer than 2 GiB, or more than 2 billion in lists",
-        )
-    };
     // Union of the bits of all lengths: negative ones have the highest.
     let any = lengths.iter().fold(0, |any, length| any | *length as u64);
     if any > i32::MAX as u64 {
         let negative = lengths.iter().find(|length| **length < 0);
-        return Err(negative.map_or_else(too_long, |length| {
+        return Err(negative.map_or_else(OrcReadError::batch_too_long, |length| {
             OrcReadError::corrupt(format!("a length of {}", *length as u64))
         }));
     }
@@ -146,7 +141,7 @@ fn append(lengths: &[i64], offsets: &mut Vec<i32>) -> Result<(), OrcReadError> {
     let mut end = offsets.last().copied().unwrap_or_default();
     let sum = lengths.iter().fold(0, |sum, length| sum + *length as u64);
     if sum > (i32::MAX - end) as u64 {
-        return Err(too_long());
+        return Err(OrcReadError::batch_too_long());
     }
 
     offsets.extend(lengths.iter().map(|length| {

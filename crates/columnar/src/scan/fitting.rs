@@ -1,0 +1,137 @@
+//! Batches of a row group that are read again in fewer rows where their values exceed an array.
+
+use arrow::array::{Array, ArrayRef};
+
+use crate::{Error, Result, chunk::ColumnBatch};
+
+/// Divisor of the rows of a batch whose values exceed an array.
+const FEWER: usize = 16;
+
+/// Batches that `open` reads with a maximum number of rows. The footer tells the mean length of values only: where a
+/// batch is too long, the rest is read with fewer rows in each.
+pub(super) struct FittingBatches<'a, Open> {
+    open: Open,
+    batches: BoxedBatches<'a>,
+    batch_rows: usize,
+    /// Rows that were returned.
+    returned: usize,
+    /// Rows of `batches` that were returned before they were opened again.
+    skipped: usize,
+}
+
+type BoxedBatches<'a> = Box<dyn Iterator<Item = Result<ColumnBatch>> + 'a>;
+
+impl<'a, Open: FnMut(usize) -> Result<BoxedBatches<'a>>> FittingBatches<'a, Open> {
+    pub(super) fn new(batch_rows: usize, mut open: Open) -> Result<Self> {
+        let batches = open(batch_rows)?;
+        Ok(Self { open, batches, batch_rows, returned: 0, skipped: 0 })
+    }
+
+    fn open_with_fewer_rows(&mut self) -> Result<()> {
+        self.batch_rows = (self.batch_rows / FEWER).max(1);
+        self.batches = (self.open)(self.batch_rows)?;
+        self.skipped = self.returned;
+        Ok(())
+    }
+}
+
+impl<'a, Open: FnMut(usize) -> Result<BoxedBatches<'a>>> Iterator for FittingBatches<'a, Open> {
+    type Item = Result<ColumnBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (columns, rows) = match self.batches.next()? {
+                Err(Error::BatchTooLong { .. }) if self.batch_rows > 1 => {
+                    if let Err(error) = self.open_with_fewer_rows() {
+                        return Some(Err(error));
+                    }
+                    continue;
+                }
+                Err(error) => return Some(Err(error)),
+                Ok(batch) => batch,
+            };
+
+            let skipped = self.skipped.min(rows);
+            self.skipped -= skipped;
+            if skipped == 0 {
+                self.returned += rows;
+                return Some(Ok((columns, rows)));
+            }
+            if skipped < rows {
+                let left = rows - skipped;
+                let columns: Vec<ArrayRef> =
+                    columns.iter().map(|column| column.slice(skipped, left)).collect();
+                self.returned += left;
+                return Some(Ok((columns, left)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, sync::Arc};
+
+    use arrow::{array::Int64Array, array::cast::AsArray, datatypes::Int64Type};
+
+    use super::*;
+
+    /// Reads `rows` rows in batches that fail where they have more than `most` rows from the row `from` on.
+    fn rows_read(rows: usize, batch_rows: usize, from: usize, most: usize) -> (Vec<i64>, Vec<usize>) {
+        let opened = RefCell::new(Vec::new());
+        let open = |batch_rows: usize| -> Result<BoxedBatches<'static>> {
+            opened.borrow_mut().push(batch_rows);
+            Ok(Box::new((0..rows).step_by(batch_rows).map(move |start| {
+                let end = rows.min(start + batch_rows);
+                if end > from && end - start > most {
+                    return Err(Error::BatchTooLong {
+                        object: "o".into(),
+                        column: None,
+                        reason: "long".into(),
+                    });
+                }
+                let column: ArrayRef = Arc::new((start..end).map(|row| row as i64).collect::<Int64Array>());
+                Ok((vec![column], end - start))
+            })))
+        };
+
+        let mut read = Vec::new();
+        for batch in FittingBatches::new(batch_rows, open).unwrap() {
+            let (columns, count) = batch.unwrap();
+            assert_eq!(columns[0].len(), count);
+            read.extend_from_slice(columns[0].as_primitive::<Int64Type>().values());
+        }
+        (read, opened.into_inner())
+    }
+
+    #[test]
+    fn batches_that_fit_are_read_once() {
+        let (read, opened) = rows_read(1000, 64, 1000, 1);
+        assert_eq!(read, (0..1000).collect::<Vec<_>>());
+        assert_eq!(opened, [64]);
+    }
+
+    #[test]
+    fn rows_behind_a_batch_that_is_too_long_come_in_smaller_ones_each_once() {
+        // 100 is no multiple of its sixteenth, so that a batch that was returned in part is cut.
+        for (batch_rows, most, expected) in
+            [(64, 10, &[64, 4][..]), (100, 7, &[100, 6]), (1000, 3, &[1000, 62, 3]), (100, 1, &[100, 6, 1])]
+        {
+            for from in [0, 1, 500, 999] {
+                let (read, opened) = rows_read(1000, batch_rows, from, most);
+                assert_eq!(read, (0..1000).collect::<Vec<_>>(), "{batch_rows} {most} {from}");
+                assert_eq!(opened, expected, "{batch_rows} {most} {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_alone_is_an_error() {
+        let open = |_| -> Result<BoxedBatches<'static>> {
+            let error = Error::BatchTooLong { object: "o".into(), column: None, reason: "long".into() };
+            Ok(Box::new(std::iter::once(Err(error))))
+        };
+        let mut batches = FittingBatches::new(100, open).unwrap();
+        assert!(matches!(batches.next(), Some(Err(Error::BatchTooLong { .. }))));
+    }
+}
