@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -111,48 +110,59 @@ def test_batches_may_be_taken_by_many_threads(path: Path) -> None:
     assert sorted(keys) == list(range(30_000))
 
 
+# A process of its own: a fork of one that tests have filled may be refused for lack of memory.
+FORK = """
+import multiprocessing, os, sys
+import pyarrow as pa, pytest, stylobate as st
+
+path, folder = sys.argv[1:]
+cache = st.Cache(memory="64MiB")
+scan = st.scan(path, cache=cache)
+scan.to_arrow()
+begun = scan.batches()
+next(begun)
+stream = pa.RecordBatchReader.from_stream(scan)
+with st.Node(folder) as node:
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+
+    def child():
+        try:
+            counts = [scan.count(), scan.to_arrow().num_rows, st.scan(path).count()]
+            with pytest.raises(st.StylobateError, match="fork"):
+                next(begun)
+            with pytest.raises(pa.ArrowInvalid, match="fork"):
+                stream.read_all()
+            assert node.closed
+            node.close()
+            results.put((os.getpid(), counts, cache.stats()["parsed_files"]))
+        except BaseException as error:
+            results.put(repr(error))
+            raise
+
+    processes = [context.Process(target=child) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for _ in processes:
+        answer = results.get(timeout=60)
+        assert isinstance(answer, tuple), answer
+        pid, counts, parsed = answer
+        assert pid != os.getpid()
+        assert counts == [30_000] * 3
+        assert parsed == 1
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    assert not node.closed
+    assert scan.count() == 30_000
+    assert sum(batch.num_rows for batch in begun) > 0
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_scans_with_a_cache_of_its_own(path: Path, tmp_path: Path, cache: st.Cache) -> None:
-    scan = st.scan(path, cache=cache)
-    scan.to_arrow()
-    begun = scan.batches()
-    next(begun)
-    stream = pa.RecordBatchReader.from_stream(scan)
-    with st.Node(tmp_path) as node:
-        context = multiprocessing.get_context("fork")
-        results = context.Queue()
-
-        def child() -> None:
-            try:
-                counts = [scan.count(), scan.to_arrow().num_rows, st.scan(path).count()]
-                with pytest.raises(st.StylobateError, match="fork"):
-                    next(begun)
-                with pytest.raises(pa.ArrowInvalid, match="fork"):
-                    stream.read_all()
-                assert node.closed
-                node.close()
-                results.put((os.getpid(), counts, cache.stats()["parsed_files"]))
-            except BaseException as error:
-                results.put(repr(error))
-                raise
-
-        processes = [context.Process(target=child) for _ in range(2)]
-        for process in processes:
-            process.start()
-        for _ in processes:
-            answer = results.get(timeout=60)
-            assert isinstance(answer, tuple), answer
-            pid, counts, parsed = answer
-            assert pid != os.getpid()
-            assert counts == [30_000] * 3
-            assert parsed == 1
-        for process in processes:
-            process.join(30)
-            assert process.exitcode == 0
-        assert not node.closed
-        assert scan.count() == 30_000
-        assert sum(batch.num_rows for batch in begun) > 0
+def test_a_forked_child_scans_with_a_cache_of_its_own(path: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORK, str(path), str(tmp_path)]
+    subprocess.run(command, check=True, timeout=120)
 
 
 def test_a_fork_while_other_threads_scan_does_not_hang(path: Path) -> None:
