@@ -10,9 +10,11 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -481,3 +483,52 @@ def test_sessions_of_other_packages_are_refused(path: Path, monkeypatch: pytest.
             scan.__datafusion_table_provider__(session)
     with pytest.raises((TypeError, ValueError)):
         scan.__datafusion_table_provider__(3)
+
+
+def test_the_paths_of_a_query_are_opened_together() -> None:
+    files = {}
+    for name, column in [("/a.parquet", "x"), ("/b.parquet", "y"), ("/c.parquet", "z")]:
+        bytes_ = io.BytesIO()
+        pq.write_table(pa.table({"key": range(100), column: range(100)}), bytes_)
+        files[name] = bytes_.getvalue()
+    # The first request for each file is answered when all files have been asked for.
+    waiting = set(files)
+    all_asked = threading.Barrier(len(files))
+
+    class Door(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            if self.path in waiting:
+                waiting.remove(self.path)
+                all_asked.wait(20)
+            contents = files[self.path]
+            start, end = 0, len(contents)
+            if "Range" in self.headers:
+                first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+                start = int(first) if first else len(contents) - int(last)
+                end = min(int(last) + 1, end) if first and last else end
+            self.send_response(206 if "Range" in self.headers else 200)
+            self.send_header("ETag", '"1"')
+            self.send_header("Last-Modified", "Sat, 01 Jan 2022 00:00:00 GMT")
+            self.send_header("Content-Length", str(end - start))
+            if "Range" in self.headers:
+                self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(contents)}")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(contents[start:end])
+
+        do_GET = do_HEAD
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        joined = " JOIN ".join(f"'{url}{name}' AS {name[1]}" + ("" if name == "/a.parquet" else " USING (key)") for name in files)
+        rows = rows_of(st.sql(f"SELECT sum(x + y + z) AS n, count(*) AS c FROM {joined}").to_arrow())
+        server.shutdown()
+
+    assert rows == [(3 * sum(range(100)), 100)]
+    assert not waiting and not all_asked.broken

@@ -1,6 +1,10 @@
 //! Tables that queries name by their path, and those of CREATE EXTERNAL TABLE.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use datafusion::{
@@ -9,6 +13,7 @@ use datafusion::{
     error::DataFusionError,
     logical_expr::CreateExternalTable,
 };
+use futures::future::join_all;
 use stylobate_columnar::{
     Cache, Error as ScanError, ScanRequest, SequentialFormat, SequentialRequest, Source,
 };
@@ -19,6 +24,11 @@ use crate::{
     tables::provider::ScanTable,
     tables::sequential::sequential_table,
 };
+
+tokio::task_local! {
+    /// Tables by their paths that were opened for the statement that is being planned.
+    static OPENED: HashMap<String, Arc<dyn TableProvider>>;
+}
 
 /// Opens tables at paths and URLs.
 #[derive(Clone, Debug)]
@@ -54,6 +64,21 @@ impl PathTables {
             return self.open_sequential(sources, format).await;
         }
         Err(error)
+    }
+
+    /// Opens tables at the same time, and has them ready while `planning` asks for their paths. Those that cannot be opened
+    /// are tried again by the planner, which reports why.
+    pub(crate) async fn opened_together<T>(
+        &self,
+        paths: BTreeSet<String>,
+        planning: impl Future<Output = T>,
+    ) -> T {
+        let opening = paths.into_iter().map(async |path| {
+            let table = self.open(std::slice::from_ref(&path)).await.ok()?;
+            Some((path, table))
+        });
+        let opened = join_all(opening).await.into_iter().flatten().collect();
+        OPENED.scope(opened, planning).await
     }
 
     async fn open_sequential(
@@ -93,6 +118,9 @@ impl UrlTableFactory for PathTables {
     async fn try_new(&self, path: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if !is_path(path) {
             return Ok(None);
+        }
+        if let Ok(Some(table)) = OPENED.try_with(|opened| opened.get(path).cloned()) {
+            return Ok(Some(table));
         }
         match self.open(&[path.to_owned()]).await {
             Ok(table) => Ok(Some(table)),

@@ -1,6 +1,6 @@
 //! A session of SQL: a catalog of tables and paths, a memory limit, and a folder for what does not fit.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
 use datafusion::{
     catalog::{DynamicFileCatalog, TableProvider},
@@ -19,7 +19,7 @@ use stylobate_columnar::Cache;
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
 use crate::{
-    catalog::PathTables,
+    catalog::{PathTables, is_path},
     error::{Error, Result, missing_table},
     memory::QueryMemory,
     query::{SqlQuery, SqlRows},
@@ -245,7 +245,7 @@ impl SqlSession {
     pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
         let statement = self.parse_one(sql)?;
         let planned = async {
-            let plan = self.context.state().statement_to_plan(statement.statement).await?;
+            let plan = self.plan(statement.statement).await?;
             let only_queries = SQLOptions::new().with_allow_ddl(false).with_allow_statements(false);
             only_queries.with_allow_dml(false).verify_plan(&plan)?;
             SqlQuery::planned(self.context.clone(), plan, self.runtime.clone()).await
@@ -264,11 +264,30 @@ impl SqlSession {
     }
 
     async fn start(&self, statement: Statement) -> Result<SqlRows, DataFusionError> {
-        let plan = self.context.state().statement_to_plan(statement).await?;
+        let plan = self.plan(statement).await?;
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
         Ok(SqlRows::new(self.rows(planned).await?, is_explanation, self.runtime.clone()))
+    }
+
+    /// Plans a statement. The paths in it are opened together: the planner asks for one table after the other.
+    async fn plan(&self, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
+        let state = self.context.state();
+        let references = state.resolve_table_references(&statement)?;
+        let paths = references.iter().filter_map(|reference| match reference {
+            TableReference::Bare { table } if is_path(table) => {
+                let is_table = self.context.table_exist(reference.clone()).unwrap_or(false);
+                (!is_table).then(|| table.to_string())
+            }
+            _ => None,
+        });
+        let paths: BTreeSet<String> = paths.collect();
+        if paths.len() < 2 {
+            return state.statement_to_plan(statement).await;
+        }
+
+        self.tables.opened_together(paths, state.statement_to_plan(statement)).await
     }
 
     async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
