@@ -1,7 +1,7 @@
-"""Bytes that a node fetches from its origin per byte of the object, for orders of reading, memories and readers.
+"""Bytes that a node fetches from its origin per byte read, by order of reads, memory size and number of readers.
 
-A cache that is smaller than what passes through it must not fetch anything twice while it is read for the first time,
-and must find again what it has room for. All that arrives is compared with the object.
+A cache that is smaller than the object must not fetch any byte twice during the first pass, and must keep as much as it
+has room for. All bytes that arrive are compared with the object.
 """
 
 import itertools
@@ -21,16 +21,18 @@ SEED = 23
 KIB, MIB = 1 << 10, 1 << 20
 MEMORIES = ["64MiB", "96MiB", "128MiB", "256MiB", "512MiB", "2048MiB"]
 DISKS = {"no disk": None, "disk": 4096 * MIB}
-# Part of the memory that pages may take, and of the best possible that a cycle has to reach.
+# Share of the memory that pages may take, and share of the best possible hit ratio that a cyclic read must reach.
 PAGES_SHARE, CYCLE_SHARE = 0.85, 0.9
 CYCLE_MEMORY, CYCLE_PASSES = "512MiB", 4
+# Maximum bytes fetched per byte read: in a first pass, and in a second pass over an object that fits.
 MAX_COLD, MAX_AGAIN = 1.02, 0.01
 
 READERS = [1, 8, 64]
 READER_MEMORIES = ["64MiB", "256MiB"]
+# Number of objects that readers with objects of their own share out, and the divisor of the object that all read.
 OWN_OBJECTS, SHARED_PART = 64, 8
 INTERLEAVED_BYTES, RANDOM_BYTES = 256 * KIB, 64 * KIB
-# How often, on average, each range of the object that fits is read.
+# Average number of reads of each range of an object that fits in memory.
 RANDOM_DRAWS = 4
 
 
@@ -43,6 +45,7 @@ def run(programs, folder, options):
     content = _write_objects(lake, size)
 
     def case(memory, disk, name, play):
+        """The figures of one case; `None` if `--match` leaves it out."""
         title = f"{memory}, {disk}, {name}"
         if not is_wanted(options, title):
             return None
@@ -57,6 +60,7 @@ def run(programs, folder, options):
     readers = [case(memory, "no disk", f"{count} readers: {name}", ConcurrentReaders(content, count, plan, memory))
                for memory, count, (name, plan) in itertools.product(READER_MEMORIES, counts, PLANS.items())]
     shutil.rmtree(lake)
+
     return {"object_bytes": size, "cycle_passes": CYCLE_PASSES, "flight": options.flight,
             "cold": _present(cold), "cycles": _present(cycles), "readers": _present(readers)}
 
@@ -66,21 +70,24 @@ def _present(cases):
 
 
 def _scaled(memory, size):
-    """The memory that is to an object of `size` what `memory` is to one of 1 GiB."""
+    """Scales a memory size for an object of 1 GiB to an object of `size` bytes."""
     return f"{servers.size_bytes(memory) * size // (1024 * MIB) // MIB}MiB"
 
 
 def _write_objects(lake, size):
-    """Writes one object of `size`, the same bytes cut into `OWN_OBJECTS`, and beginnings of it. Returns the bytes."""
+    """Writes an object of `size` bytes, the same bytes as `OWN_OBJECTS` objects, and prefixes. Returns the bytes."""
     numbers = random.Random(SEED)
     with (lake / "whole").open("wb") as file:
         for _ in range(size // MIB):
             file.write(numbers.randbytes(MIB))
+
     with (lake / "whole").open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+
     part = size // OWN_OBJECTS
     for index in range(OWN_OBJECTS):
         (lake / f"own-{index}").write_bytes(content[index * part:(index + 1) * part])
+
     (lake / "shared").write_bytes(content[:size // SHARED_PART])
     for memory in READER_MEMORIES:
         (lake / f"fits-{memory}").write_bytes(content[:servers.size_bytes(memory) // 2])
@@ -88,12 +95,13 @@ def _write_objects(lake, size):
 
 
 def _with_node(programs, folder, lake, memory, disk, flight, play):
+    """Starts a cold node and plays a case against it. Returns the figures of the case and of the node."""
     more = []
     tier = folder / "tier"
     if disk:
         more = ["--disk", f"{tier}={disk // MIB}MiB"]
-    door = f"127.0.0.1:{servers.free_port()}" if flight == "on" else "off"
-    with servers.Node(programs, folder, servers.BUCKET, lake, memory=memory, flight=door, more=more) as node:
+    flight_address = f"127.0.0.1:{servers.free_port()}" if flight == "on" else "off"
+    with servers.Node(programs, folder, servers.BUCKET, lake, memory=memory, flight=flight_address, more=more) as node:
         figures = play(node) | {"resident_bytes": node.peak_resident_bytes(), "cache": node.document()["cache"]}
     shutil.rmtree(tier, ignore_errors=True)
     return figures
@@ -103,7 +111,7 @@ def _path(key):
     return f"/{servers.BUCKET}/{key}"
 
 
-# Orders of reading one object: each yields the first byte and the length of a GET; `None` is one without a range.
+# Orders of reading one object: each yields the first byte and the length of its GETs; `None` is a GET without a range.
 
 
 def _one_get(size, _):
@@ -126,12 +134,12 @@ ORDERS = {"one GET": _one_get, "ranges of 8 MiB": _large_ranges, "random 64 KiB"
 
 
 def _passes(memory, disk, size):
-    """A second pass tells something only where the object could still be there."""
+    """Two passes if the object fits in the cache, so that the second could hit; one otherwise."""
     return 2 if DISKS[disk] or size <= PAGES_SHARE * servers.size_bytes(memory) else 1
 
 
 class Passes:
-    """One client that reads the whole object several times. Returns, per pass, bytes fetched over bytes read."""
+    """One client that reads the whole object several times. Returns bytes fetched per byte read, for each pass."""
 
     def __init__(self, content, order, passes):
         self.content, self.order, self.passes = content, order, passes
@@ -145,21 +153,24 @@ class Passes:
         for index in range(self.passes):
             into[:] = bytes(size)
             before = node.origin_bytes()
+
             begun = time.perf_counter()
             for first, length in self.order(size, index):
                 at = first or 0
                 reader.get(view[at:at + length], first)
             seconds.append(time.perf_counter() - begun)
+
             if into != self.content:
                 fail(f"{node.name} sent other bytes than the object's")
             node.settle()
             ratios.append((node.origin_bytes() - before) / size)
+
         reader.close()
         return {"ratios": ratios, "seconds": seconds}
 
 
-# Plans of several readers: each returns the bytes that are read at least once, and per reader its GETs: key, first byte
-# or `None`, offset of the object in the content, and length.
+# Plans of several readers: each returns the number of distinct bytes read, and a list of GETs per reader: key, first
+# byte or `None`, offset of the object in the content, and length.
 
 
 def _own(size, count, _):
@@ -197,7 +208,7 @@ PLANS = {"objects of their own": _own, "the same object": _same, "interleaved 25
 
 
 class ConcurrentReaders:
-    """Readers that start together. Returns bytes fetched over the bytes that at least one of them reads."""
+    """Readers that start together. Returns bytes fetched per distinct byte read."""
 
     def __init__(self, content, count, plan, memory):
         self.content, self.count, self.plan, self.memory = content, count, plan, memory
@@ -206,15 +217,18 @@ class ConcurrentReaders:
         total, gets = self.plan(len(self.content), self.count, self.memory)
         start = threading.Barrier(self.count + 1)
         failures = []
-        threads = [threading.Thread(target=self._read, args=(node, one, start, failures)) for one in gets]
+        threads = [threading.Thread(target=self._read, args=(node, own_gets, start, failures))
+                   for own_gets in gets]
         for thread in threads:
             thread.start()
+
         before = node.origin_bytes()
         start.wait()
         begun = time.perf_counter()
         for thread in threads:
             thread.join()
         seconds = time.perf_counter() - begun
+
         if failures:
             fail(f"{node.name}: {failures[0]}")
         node.settle()
@@ -222,7 +236,7 @@ class ConcurrentReaders:
 
     def _read(self, node, gets, start, failures):
         readers = {}
-        # All GETs of a plan have one length.
+        # All GETs of a plan have the same length.
         buffer = bytearray(gets[0][-1])
         view = memoryview(buffer)
         start.wait()
@@ -252,7 +266,7 @@ def bars(result):
         yield Bar(f"{case['memory']}, {case['name']}: fetched", case["ratios"][0], "at most", MAX_COLD)
     for case in result["cycles"]:
         if "random" in case["name"]:
-            # Each pass has an order of its own: not a cycle, reported for comparison.
+            # Each pass has an order of its own, so that this is no cycle: reported only for comparison.
             continue
         best = PAGES_SHARE * servers.size_bytes(case["memory"]) / size
         yield Bar(f"{case['memory']}, {case['name']}: not fetched", 1 - case["ratios"][-1], "at least",

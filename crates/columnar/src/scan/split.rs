@@ -1,4 +1,4 @@
-//! Splits a planned scan into parts that can be run elsewhere, and tells where they read.
+//! Splits a planned scan into parts that can be run elsewhere, and lists where its row groups begin.
 
 use super::{
     part::{RowGroupStart, ScanPart, ScanPartFile},
@@ -6,21 +6,23 @@ use super::{
 };
 
 impl Scan {
-    /// Splits the scan into at most `most` parts, in order and of about the same number of rows.
-    /// [`ScanRequest::with_part`](super::ScanRequest::with_part) runs one. A limit applies to each part separately.
-    pub fn parts(&self, most: usize) -> Vec<ScanPart> {
-        let share = self.estimated_rows().div_ceil(most.max(1) as u64).max(1);
+    /// Splits the scan into at most `max_parts` parts, in order and with about the same number of rows each. A limit
+    /// applies to each part separately. [`ScanRequest::with_part`](super::ScanRequest::with_part) runs a part.
+    pub fn parts(&self, max_parts: usize) -> Vec<ScanPart> {
+        let rows_per_part = self.estimated_rows().div_ceil(max_parts.max(1) as u64).max(1);
         let mut parts: Vec<Vec<ScanPartFile>> = Vec::new();
-        let mut full = share;
+        // Starts as if a part were full, so that the first row group begins one.
+        let mut part_rows = rows_per_part;
 
-        for (unit, file) in self.inner.row_groups() {
-            if full >= share {
+        for (row_group, file) in self.inner.row_groups() {
+            if part_rows >= rows_per_part {
                 parts.push(Vec::new());
-                full = 0;
+                part_rows = 0;
             }
-            full += unit.rows;
+
+            part_rows += row_group.rows;
             if let Some(part) = parts.last_mut() {
-                add_row_group(part, unit, file);
+                add_row_group(part, row_group, file);
             }
         }
 
@@ -30,48 +32,53 @@ impl Scan {
         parts.into_iter().map(part).collect()
     }
 
-    /// Returns the row groups of this scan as one part of `table`, which it was selected from: with the columns of
-    /// `table`, and without the filter and the limit of this scan.
+    /// Returns the row groups of this scan as one part of `table`, the scan that they were selected from: with the
+    /// columns of `table`, and without the filter and the limit of this scan.
     pub fn part_of(&self, table: &Self) -> ScanPart {
         let mut pieces = Vec::new();
-        for (unit, file) in self.inner.row_groups() {
-            add_row_group(&mut pieces, unit, file);
+        for (row_group, file) in self.inner.row_groups() {
+            add_row_group(&mut pieces, row_group, file);
         }
+
         let schema = table.inner.schema.as_ref().clone();
         ScanPart { table: table.inner.relevant.clone(), schema, pieces }
     }
 
-    /// Returns the first byte of each row group and stripe, in the order in which they are read.
+    /// Returns the first byte of each row group or stripe, in the order in which they are read.
     pub fn row_group_starts(&self) -> Vec<RowGroupStart> {
-        let start = |(unit, file): (&PlannedRowGroup, &PlannedScanFile)| RowGroupStart {
+        let start = |(row_group, file): (&PlannedRowGroup, &PlannedScanFile)| RowGroupStart {
             source: file.source,
             path: file.object.meta().location.to_string(),
-            offset: file.metadata.unit_offset(unit.unit),
-            rows: unit.rows,
+            offset: file.metadata.unit_offset(row_group.unit),
+            rows: row_group.rows,
         };
+
         self.inner.row_groups().map(start).collect()
     }
 }
 
 impl ScanPlan {
+    /// Returns the row groups of the plan, each with its file.
     fn row_groups(&self) -> impl Iterator<Item = (&PlannedRowGroup, &PlannedScanFile)> {
-        self.units.iter().filter_map(|unit| Some((unit, self.files.get(unit.file)?)))
+        self.units.iter().filter_map(|row_group| Some((row_group, self.files.get(row_group.file)?)))
     }
 }
 
-/// Adds a row group to a part: to its last piece, if it follows that.
-fn add_row_group(part: &mut Vec<ScanPartFile>, unit: &PlannedRowGroup, file: &PlannedScanFile) {
+/// Appends a row group to a part, extending the last piece if it ends where the row group begins.
+fn add_row_group(part: &mut Vec<ScanPartFile>, row_group: &PlannedRowGroup, file: &PlannedScanFile) {
     let path = file.object.meta().location.as_ref();
     match part.last_mut() {
-        Some(piece) if piece.source == file.source && piece.path == path && piece.units.end == unit.unit => {
+        Some(piece)
+            if piece.source == file.source && piece.path == path && piece.units.end == row_group.unit =>
+        {
             piece.units.end += 1;
         }
         _ => part.push(ScanPartFile {
             source: file.source,
             path: path.to_owned(),
             version: version(&file.object),
-            units: unit.unit..unit.unit + 1,
-            offset: file.metadata.unit_offset(unit.unit),
+            units: row_group.unit..row_group.unit + 1,
+            offset: file.metadata.unit_offset(row_group.unit),
         }),
     }
 }

@@ -1,7 +1,7 @@
 //! Fetches missing bytes: one fetch per block for any number of readers, in a task of its own.
 //!
-//! Invariant: a block is in the cache, or in `flights`, or no task is fetching it. A piece is inserted into the cache
-//! before it is removed from `flights`; a caller that finds a block in neither, while holding the lock of `flights`,
+//! Invariant: a block that a task is fetching is in `flights`, or already in the cache. A piece is inserted into the
+//! cache before it is removed from `flights`; a caller that holds the lock of `flights` and finds a block in neither
 //! fetches it. Bytes of an object of unknown version are requested only while the process uses no other bytes of it.
 
 use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
@@ -34,18 +34,23 @@ use crate::{
     versions::{ObjectInfo, paths_in_use::PathInUse},
 };
 
-/// Bytes reserved for an object until its size is known: many small ones are opened at a time in little memory.
+/// Maximum bytes reserved while an object is opened. Its size may be unknown, and many small objects must be able to
+/// open at once in little memory.
 const OPENING: ByteSize = ByteSize::kib(64);
 
-/// Maximum concurrent opens of objects of unknown size that the memory is divided by.
+/// Number of concurrent opens of objects of unknown size that the memory budget is divided among. Each requests at most
+/// its share.
 const OPENS_AT_ONCE: u64 = 64;
+
+/// Maximum bytes of a merged request.
+const MAX_MERGED: u64 = 16 << 20;
 
 /// The urgency of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchUrgency {
     /// A reader waits for the first byte. The bytes after it are fetched ahead.
     Now,
-    /// A reader will reach the bytes.
+    /// A reader will reach the bytes later.
     Ahead,
 }
 
@@ -62,11 +67,8 @@ pub(crate) struct Fetcher {
     batches: Mutex<PendingFetches>,
 }
 
-/// Requests that wait a moment for nearby ones, by object.
+/// Requests delayed to be merged with nearby ones, by object.
 type PendingFetches = HashMap<ObjectHash, Vec<FetchRun>>;
-
-/// Maximum bytes of a merged request.
-const MAX_MERGED: u64 = 16 << 20;
 
 impl Fetcher {
     pub(crate) fn new(
@@ -99,18 +101,18 @@ impl Fetcher {
     }
 
     /// Pins the bytes of a range from its start on, and starts to fetch those that are not in memory. The pins are
-    /// adjacent; they end early if there is no memory for more, or nothing more may be held ahead of readers.
+    /// adjacent; they end early if memory or the read-ahead quota is exhausted.
     pub(crate) fn obtain(
         self: &Arc<Self>,
         object: &PagedObject,
         range: Range<u64>,
-        need: FetchUrgency,
+        urgency: FetchUrgency,
     ) -> Vec<PinnedRange> {
         let mut flights = self.flights.lock();
         let mut pins: Vec<PinnedRange> = Vec::new();
         let mut position = range.start;
         while position < range.end {
-            let is_ahead = need == FetchUrgency::Ahead || position > range.start;
+            let is_ahead = urgency == FetchUrgency::Ahead || position > range.start;
             if is_ahead && self.cache.ahead().free() == 0 {
                 break;
             }
@@ -126,7 +128,8 @@ impl Fetcher {
         pins
     }
 
-    /// Pins the start of a range: one flight or piece of one page, or all pieces of one new request.
+    /// Pins the start of a range: one flight or piece of one page, or all pieces of one new request. Adds nothing to
+    /// `pins` if there is no memory for it, or the reader may not join the flight that covers it.
     fn pin_next(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -137,23 +140,22 @@ impl Fetcher {
     ) {
         let Some((page, part)) = object.parts(range.clone()).next() else { return };
         let key = object.key(page);
-        let ahead = |bytes: usize| is_ahead.then(|| self.cache.ahead().hold(bytes as u64));
+        let hold_ahead = |bytes: usize| is_ahead.then(|| self.cache.ahead().hold(bytes as u64));
 
         if let Some(flight) = flights.covering(&key, part.start) {
             if !object.may_join(flight) {
                 return;
             }
             self.counters.waits_merged.add(1);
-            let ahead = ahead(flight.end() - part.start);
+            let ahead = hold_ahead(flight.end() - part.start);
             pins.push(PinnedRange::of_flight(object.offset(page), range.start, flight.clone(), ahead));
         } else if let Some(piece) = self.cache.pin_memory(&key, part.start, part.end) {
-            let ahead = ahead(piece.end() - part.start);
+            let ahead = hold_ahead(piece.end() - part.start);
             pins.push(PinnedRange::of_piece(object.offset(page), range.start, piece, ahead));
         } else if self.cache.disk_blocks(&key).has(object.layout.block_of(part.start)) {
             let flight = self.start_load(object, flights, page, part.clone());
-            let ahead = |flight: &PieceFlight| ahead(flight.end() - part.start);
             pins.extend(flight.map(|flight| {
-                let ahead = ahead(&flight);
+                let ahead = hold_ahead(flight.end() - part.start);
                 PinnedRange::of_flight(object.offset(page), range.start, flight, ahead)
             }));
         } else if !is_ahead || self.cache.backlog() == WriteBacklog::Short {
@@ -161,7 +163,8 @@ impl Fetcher {
         }
     }
 
-    /// Starts to read the blocks of a page that are on disk, as far as the part goes.
+    /// Starts to read the blocks at the start of `part` from disk, up to the first that is not there, or that is in
+    /// memory or in flight.
     fn start_load(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -171,14 +174,17 @@ impl Fetcher {
     ) -> Option<Arc<PieceFlight>> {
         let key = object.key(page);
         let layout = object.layout;
-        let first = layout.block_of(part.start);
-        let mut end = self.cache.disk_blocks(&key).run_end(first).min(layout.block_of(part.end - 1) + 1);
-        if let Some(resident) = self.cache.memory_blocks(&key).first_from(first) {
-            end = end.min(resident);
+        let block = layout.block as usize;
+
+        let first_block = layout.block_of(part.start);
+        let after_part = layout.block_of(part.end - 1) + 1;
+        let mut end_block = self.cache.disk_blocks(&key).run_end(first_block).min(after_part);
+        if let Some(resident) = self.cache.memory_blocks(&key).first_from(first_block) {
+            end_block = end_block.min(resident);
         }
 
-        let start = first as usize * layout.block as usize;
-        let mut end = (end as usize * layout.block as usize).min(object.len(page));
+        let start = first_block as usize * block;
+        let mut end = (end_block as usize * block).min(object.len(page));
         if let Some(next) = flights.next_after(&key, start) {
             end = end.min(next);
         }
@@ -186,9 +192,8 @@ impl Fetcher {
             return None;
         }
 
-        let block = layout.block as usize;
         let reserved = self.reserve_some(start..end, block);
-        // One block is read in any case: bytes on disk must not be requested from the origin.
+        // Exceeds the budget by one block, if need be: bytes on disk must not be requested from the origin.
         let (charge, len) = reserved.unwrap_or_else(|| {
             let len = block.min(end - start);
             (self.cache.hold(len as u64), len)
@@ -204,7 +209,8 @@ impl Fetcher {
         Some(flight)
     }
 
-    /// Reserves memory for a range of bytes, or for as many blocks from its start on as there is memory for.
+    /// Reserves memory for a range of bytes, halving it until it fits, to no less than a block. Returns the reservation
+    /// and the number of bytes from the start of the range that it covers.
     fn reserve_some(&self, range: Range<usize>, block: usize) -> Option<(Reservation, usize)> {
         let mut len = range.len();
         loop {
@@ -218,8 +224,8 @@ impl Fetcher {
         }
     }
 
-    /// Starts one request for bytes that are neither cached nor in flight, as many as there is memory for, and pins
-    /// them.
+    /// Starts one request for the bytes from the start of a range that are neither cached nor in flight, as many as
+    /// there is memory for, and pins them.
     fn start_fetch(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -229,7 +235,7 @@ impl Fetcher {
         pins: &mut Vec<PinnedRange>,
     ) {
         let block = object.layout.block;
-        // The block that a reader waits for is not ahead of it.
+        // The block that a reader waits for does not count as read-ahead.
         let waited_for = if is_ahead { 0 } else { block };
         let limit = match self.cache.backlog() {
             // A waiting reader gets a page if there is memory, regardless of the read-ahead of others.
@@ -241,7 +247,7 @@ impl Fetcher {
             WriteBacklog::Full => block,
         };
 
-        // One request has one home.
+        // A request does not cross the end of its stripe: the next stripe has another home.
         let route = self.route(object, range.start);
         let end = range.end.min(range.start.saturating_add(limit)).min(route.end);
         let wanted = object.align(range.start..end);
@@ -284,8 +290,8 @@ impl Fetcher {
         self.cluster.as_ref().map_or_else(FetchRoute::to_origin, |cluster| cluster.route(object, offset))
     }
 
-    /// Returns whether only the origin can have the byte at `offset` of the object if this node misses it: the node is
-    /// home, and there is no donor.
+    /// Returns whether this node fetches the byte at `offset` from the origin on a miss: it is the home of the stripe,
+    /// and there is no peer to ask first.
     pub(crate) fn fills_from_origin(&self, path: &Path, offset: u64) -> bool {
         self.cluster.as_ref().is_none_or(|cluster| {
             let sources = cluster.stripe(path, offset);
@@ -293,8 +299,8 @@ impl Fetcher {
         })
     }
 
-    /// Sends a request, or delays it for nearby ones if that is short compared to the origin's latency. One to a peer is
-    /// sent at once.
+    /// Sends a request. One to an origin of high latency is delayed for a fraction of the latency, to be merged with
+    /// nearby ones; one to a peer is sent at once.
     fn send(self: &Arc<Self>, object: &PagedObject, run: FetchRun) {
         let this = self.clone();
         let object = object.clone();
@@ -319,6 +325,7 @@ impl Fetcher {
     fn send_batch(self: &Arc<Self>, object: &PagedObject) {
         let mut batch = self.batches.lock().remove(&object.hash).unwrap_or_default();
         batch.sort_by_key(|run| run.pieces.first().map(|first| first.range(object).start));
+
         let mut merged: Vec<FetchRun> = Vec::new();
         for run in batch {
             let is_bridged = merged.last_mut().is_some_and(|last| self.bridge(object, last, &run));
@@ -327,6 +334,7 @@ impl Fetcher {
                 None => merged.push(run),
             }
         }
+
         for run in merged {
             let this = self.clone();
             let object = object.clone();
@@ -334,17 +342,17 @@ impl Fetcher {
         }
     }
 
-    /// Extends a run by the gap before the next one, if it is small and missing, and there is memory for it. Returns
-    /// whether the two are adjacent then.
+    /// Extends `run` by the gap before `next` if the gap is small and none of it is cached or in flight, and there is
+    /// memory for it. Returns whether the two runs are adjacent afterwards.
     fn bridge(self: &Arc<Self>, object: &PagedObject, run: &mut FetchRun, next: &FetchRun) -> bool {
-        let (Some(first), Some(last), Some(after), Some(end)) =
+        let (Some(first), Some(last), Some(next_first), Some(next_last)) =
             (run.pieces.first(), run.pieces.last(), next.pieces.first(), next.pieces.last())
         else {
             return false;
         };
 
-        let gap = last.range(object).end..after.range(object).start;
-        let is_small = end.range(object).end - first.range(object).start <= MAX_MERGED;
+        let gap = last.range(object).end..next_first.range(object).start;
+        let is_small = next_last.range(object).end - first.range(object).start <= MAX_MERGED;
         let is_one_stripe = run.route.end == next.route.end;
         if !is_small
             || !is_one_stripe
@@ -366,6 +374,7 @@ impl Fetcher {
         let charges: Option<Vec<_>> =
             parts.iter().map(|(_, part)| self.cache.reserve(part.len() as u64)).collect();
         let Some(charges) = charges else { return false };
+
         for ((page, part), charge) in parts.into_iter().zip(charges) {
             let flight = PieceFlight::new(part.start, part.end);
             flights.insert(object.key(page), flight.clone());
@@ -375,7 +384,7 @@ impl Fetcher {
         true
     }
 
-    /// Returns the end of the run of bytes that are neither cached nor in flight.
+    /// Returns the end of the bytes from the start of `range` that are neither cached nor in flight.
     fn missing_end(&self, object: &PagedObject, flights: &PieceFlightTable, range: Range<u64>) -> u64 {
         let end = range.end;
         for (page, part) in object.parts(range) {
@@ -383,19 +392,22 @@ impl Fetcher {
             let cached = self.cache.memory_blocks(&key).union(self.cache.disk_blocks(&key));
             let cached = cached.first_from(object.layout.block_of(part.start));
             let cached = cached.map(|block| block as usize * object.layout.block as usize);
-            let on_their_way = flights.next_after(&key, part.start);
-            let found = [cached, on_their_way].into_iter().flatten().min();
+
+            let in_flight = flights.next_after(&key, part.start);
+            let found = [cached, in_flight].into_iter().flatten().min();
             if let Some(found) = found.filter(|found| *found < part.end) {
                 return object.offset(page) + found.max(part.start) as u64;
             }
         }
+
         end
     }
 
-    /// Returns the bytes from the start of a range on that this node does not have; none if the first is cached or in
+    /// Returns the bytes from the start of a range that this node does not have; none if the first is cached or in
     /// flight. Bytes in a flight that the reader must not wait for count as absent.
     pub(crate) fn absent(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
         let flights = self.flights.lock();
+
         let mut end = range.start;
         while end < range.end
             && let Some((page, part)) = object.parts(end..range.end).next()
@@ -411,8 +423,8 @@ impl Fetcher {
         range.start..self.missing_end(object, &flights, range)
     }
 
-    /// Returns the piece in memory that has the first byte of a range, and the bytes of the range in it. The read counts
-    /// as a hit.
+    /// Returns the piece in memory that contains the first byte of a range, and the bytes of the range in it. Counts a
+    /// hit.
     pub(crate) fn resident(
         &self,
         object: &PagedObject,
@@ -425,7 +437,7 @@ impl Fetcher {
         Some((piece, bytes))
     }
 
-    /// Returns the first byte of a range that is not in memory.
+    /// Returns the offset of the first byte of a range that is not in memory.
     pub(crate) fn first_not_in_memory(&self, object: &PagedObject, range: Range<u64>) -> Option<u64> {
         let Range { start, .. } = range;
         for (page, part) in object.parts(range) {
@@ -436,10 +448,12 @@ impl Fetcher {
                 return Some((object.offset(page) + missing).max(start));
             }
         }
+
         None
     }
 
-    /// Pins the bytes of several ranges, merging nearby ones, as far as they may be held ahead of their readers.
+    /// Pins several ranges ahead of their readers, merging nearby ones, until memory or the read-ahead quota is
+    /// exhausted.
     pub(crate) fn obtain_ranges(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -453,9 +467,10 @@ impl Fetcher {
         pins
     }
 
-    /// Describes the object by a request for its bytes from `start` on, up to `end` at most, so that a first read costs
-    /// one request and not two. The bytes are in flight and pinned when this returns; if they cannot be, it sends a
-    /// HEAD. `in_use` says that the process uses no other bytes of the object.
+    /// Describes the object by a GET for its bytes from `start` on, up to `end` at most, so that a first read costs one
+    /// request and not two. The bytes are in flight and pinned when this returns, unless they must not be cached or are
+    /// not those requested. Sends a HEAD instead if there is no memory, or if the GET fails other than by
+    /// [`Error::NotFound`] or [`Error::Deadline`]. `in_use` must be the only use of the path when this is called.
     pub(crate) async fn open(
         self: Arc<Self>,
         path: Path,
@@ -465,10 +480,11 @@ impl Fetcher {
         let layout = self.cache.layout();
         let stripe_end = self.cluster.as_ref().map_or(u64::MAX, |cluster| cluster.stripe(&path, start).end);
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
+
         let start = start / layout.block * layout.block;
-        // Of an object of unknown size, at most one page, and little of a small memory: others need it too.
-        let unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
-        let max = if end == u64::MAX { unknown } else { self.max_fetch };
+        // At most one page if the size is unknown, and less if memory is small: concurrent opens need it too.
+        let max_unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
+        let max = if end == u64::MAX { max_unknown } else { self.max_fetch };
         let end = end.min(start.saturating_add(max)).min(stripe_end);
         let end = end.div_ceil(layout.block).saturating_mul(layout.block);
 
@@ -483,13 +499,14 @@ impl Fetcher {
         let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
             Ok(answer) => answer,
             Err(error @ (Error::NotFound { .. } | Error::Deadline { .. })) => return Err(error),
-            // The object ends before `start`, or the failure is transient: a HEAD tells.
+            // The object ends before `start`, or the failure is transient: a HEAD tells which.
             Err(_) => return head().await,
         };
 
         self.requests.cost.note_latency(asked.elapsed());
         let known = self.requests.known(&path, &answer, &seen, in_use);
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
+
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
         if !as_asked || answer.range.is_empty() {
             return Ok((known, Vec::new()));
@@ -506,8 +523,8 @@ impl Fetcher {
         Ok((known, pins))
     }
 
-    /// Announces the pieces of a range that a response brings: those that are neither cached nor in flight, as many as
-    /// there is memory for.
+    /// Adds flights for the bytes from the start of a response's range that are neither cached nor in flight, as many
+    /// as there is memory for, and pins them.
     fn expect(&self, object: &PagedObject, range: Range<u64>) -> (Vec<ExpectedPiece>, Vec<PinnedRange>) {
         let mut flights = self.flights.lock();
         let range = range.start..self.missing_end(object, &flights, range);
@@ -523,6 +540,7 @@ impl Fetcher {
             let start = object.offset(page) + part.start as u64;
             pins.push(PinnedRange::of_flight(object.offset(page), start, flight.clone(), None));
             expected.push(ExpectedPiece { page, flight, charge });
+
             if len < part.len() {
                 break;
             }
@@ -531,7 +549,7 @@ impl Fetcher {
         (expected, pins)
     }
 
-    /// Reads blocks from disk, or, if they are not intact there, fetches them from the origin.
+    /// Reads blocks from disk, or fetches them from the origin if they are damaged there.
     async fn load(self: Arc<Self>, object: PagedObject, expected: ExpectedPiece) {
         let key = object.key(expected.page);
         let flight = expected.flight.clone();
@@ -540,7 +558,8 @@ impl Fetcher {
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
             // The fetch completes the flight or reports the failure.
             std::mem::forget(landing);
-            // A damaged copy comes from the origin: readers wait for this flight as for one of the disk.
+            // Fetched from the origin and not from peers: requests of peers may have joined this flight, since it
+            // was started as one that asks no peer.
             let route = self.route(&object, object.offset(expected.page)).without_peers();
             return self.fetch(object, FetchRun { pieces: vec![expected], route }, None).await;
         };
@@ -553,40 +572,41 @@ impl Fetcher {
         flight.finish(piece);
     }
 
+    /// Fetches the pieces of a run, from `answer` if a response has already begun. Reports a failure to their waiters.
     async fn fetch(self: Arc<Self>, object: PagedObject, mut run: FetchRun, answer: Option<GetResult>) {
         let peers = std::mem::take(&mut run.route.peers);
         let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, run);
-        if let Err(error) = self.bring(&mut pieces, peers, answer).await {
+        if let Err(error) = self.receive(&mut pieces, peers, answer).await {
             pieces.fail(&error);
         }
     }
 
-    /// Takes the pieces from the response, or requests them from peers and the origin; after a failure half-way,
-    /// requests the rest.
-    async fn bring(
+    /// Receives the pieces from `answer`, or requests them from peers and then from the origin. After a failure
+    /// half-way, requests only the rest.
+    async fn receive(
         &self,
         pieces: &mut PageAssembler<'_>,
         peers: Vec<PeerSource>,
         mut answer: Option<GetResult>,
     ) -> Result<()> {
-        if !peers.is_empty() && self.bring_from_peers(pieces, peers).await? {
+        if !peers.is_empty() && self.receive_from_peers(pieces, peers).await? {
             return Ok(());
         }
 
-        let mut patience = self.requests.patience();
+        let mut retry_state = self.requests.patience();
         loop {
-            match self.bring_once(pieces, &mut patience, answer.take()).await {
+            match self.receive_from_origin(pieces, &mut retry_state, answer.take()).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     pieces.take_back();
-                    self.requests.before_retry(&mut patience, error).await?;
+                    self.requests.before_retry(&mut retry_state, error).await?;
                 }
             }
         }
     }
 
-    /// Takes the pieces from peers, one after the other. Returns `false` if the origin must be asked for the rest.
-    async fn bring_from_peers(
+    /// Receives the pieces from peers, one peer after the other. Returns `false` if the rest must come from the origin.
+    async fn receive_from_peers(
         &self,
         pieces: &mut PageAssembler<'_>,
         mut peers: Vec<PeerSource>,
@@ -624,10 +644,11 @@ impl Fetcher {
         Ok(false)
     }
 
-    async fn bring_once(
+    /// Makes one attempt to receive the remaining pieces from the origin: from `answer`, or from a new request.
+    async fn receive_from_origin(
         &self,
         pieces: &mut PageAssembler<'_>,
-        patience: &mut RetryState,
+        retry_state: &mut RetryState,
         answer: Option<GetResult>,
     ) -> Result<()> {
         let start = pieces.position();
@@ -639,7 +660,7 @@ impl Fetcher {
             None => {
                 let asked = Instant::now();
                 let get = self.requests.get_version(known, start..end);
-                let answer = self.requests.in_time(path, patience, get).await?;
+                let answer = self.requests.in_time(path, retry_state, get).await?;
                 self.requests.cost.note_latency(asked.elapsed());
                 answer
             }
@@ -661,7 +682,7 @@ impl Fetcher {
             received,
         };
 
-        while let Some(mut chunk) = self.next_chunk(path, patience, &mut chunks).await? {
+        while let Some(mut chunk) = self.next_chunk(path, retry_state, &mut chunks).await? {
             let missing = (end - pieces.position()) as usize;
             if brings_more {
                 chunk.truncate(missing);
@@ -672,7 +693,7 @@ impl Fetcher {
 
             self.counters.bytes_origin.add(chunk.len() as u64);
             pieces.push(chunk);
-            self.requests.progress(patience);
+            self.requests.progress(retry_state);
 
             if brings_more && pieces.position() == end {
                 break;
@@ -689,17 +710,18 @@ impl Fetcher {
         Ok(())
     }
 
+    /// Returns the next chunk of a response, or `None` at its end. Fails at the deadline of `retry_state`.
     async fn next_chunk(
         &self,
         path: &Path,
-        patience: &RetryState,
+        retry_state: &RetryState,
         chunks: &mut BoxStream<'static, object_store::Result<Bytes>>,
     ) -> Result<Option<Bytes>> {
         let next = async {
             let chunk = chunks.next().await.transpose();
             chunk.map_err(|error| Error::from_origin(path.as_ref(), error))
         };
-        self.requests.in_time(path, patience, next).await
+        self.requests.in_time(path, retry_state, next).await
     }
 
     /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so a
@@ -708,12 +730,14 @@ impl Fetcher {
         let file = Arc::new(file);
         let known = &pieces.object().known;
         let path = known.path.to_string();
+
         let failed = |error: std::io::Error| {
             let source = object_store::Error::Generic { store: "folder", source: error.into() };
             Error::from_origin(&path, source)
         };
         let stamp =
             |file: &std::fs::File| file.metadata().and_then(|meta| Ok((meta.modified()?, meta.len())));
+
         let opened = stamp(&file).map_err(failed)?;
         let modified: chrono::DateTime<chrono::Utc> = opened.0.into();
         if modified != known.meta.last_modified || opened.1 != known.meta.size {
@@ -722,14 +746,15 @@ impl Fetcher {
 
         while let Some((start, len)) = pieces.next_piece() {
             let file = file.clone();
-            // Allocated here: memory allocated by the many blocking threads and freed by others would stay in their
-            // heaps.
+            // Allocated on this thread: buffers that blocking threads allocate and others free would stay in the heaps
+            // of the blocking threads.
             let mut bytes = vec![0; len];
             let read = run_blocking(move || {
                 file.read_exact_at(&mut bytes, start)?;
                 stamp(&file).map(|stamp| (Bytes::from(bytes), stamp))
             });
             let read = read.await.map_err(|error| Error::from_origin(&path, error.into()))?;
+
             match read {
                 Ok((bytes, stamp)) if stamp == opened => {
                     self.counters.bytes_origin.add(bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! Destinations of files and objects: a path of this machine, or one below a URL.
+//! Destinations of writes: a local path, or a path in an object store.
 
 use std::{fmt, path::PathBuf};
 
@@ -10,12 +10,12 @@ use crate::{
     Error, Origin, RequestOptions, Result, folder::file_of_path, split_object_url, without_credentials,
 };
 
-/// A file or an object, or a folder or prefix of them.
+/// A local file or folder, or an object or prefix in an object store.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// On this machine.
+    /// A local path.
     File(PathBuf),
-    /// In an object store.
+    /// A path in an object store.
     Object {
         /// The store.
         origin: Origin,
@@ -25,28 +25,29 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Parses a path, or `file://`, `s3://`, `gs://`, `az://` or `http(s)://` with options of the object_store crate.
-    /// Fails with [`Error::OriginConfig`], which contains no credentials.
+    /// Parses a local path, or a URL of the scheme `file`, `s3`, `gs`, `az`, `http` or `https` with options of the
+    /// object_store crate. Fails with [`Error::OriginConfig`], which contains no credentials.
     pub fn parse(url: &str, options: &[(String, String)]) -> Result<Self> {
         let Some((scheme, _)) = url.split_once("://") else {
             return Ok(Self::File(PathBuf::from(url)));
         };
-        let wrong =
+
+        let invalid =
             |reason: &str| Error::OriginConfig { url: without_credentials(url), reason: reason.to_owned() };
 
         if scheme.eq_ignore_ascii_case("file") {
             let parsed = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-            return parsed.map(Self::File).ok_or_else(|| wrong("not a path of this machine"));
+            return parsed.map(Self::File).ok_or_else(|| invalid("not a path of this machine"));
         }
 
-        let (store, path) = split_object_url(url).map_err(|_| wrong("its path is not UTF-8"))?;
-        let path = Path::parse(path.trim_end_matches('/')).map_err(|error| wrong(&error.to_string()))?;
+        let (store, path) = split_object_url(url).map_err(|_| invalid("its path is not UTF-8"))?;
+        let path = Path::parse(path.trim_end_matches('/')).map_err(|error| invalid(&error.to_string()))?;
         let origin = Origin::parse(store, options, &RequestOptions::default())?;
         Ok(Self::Object { origin, path })
     }
 
-    /// Returns the destination at a path of an open store: the file that the store itself reads there if it is a folder
-    /// of this machine, and the object otherwise.
+    /// Returns the destination at `path` in `origin`: the file that the origin reads for this path if it is a local
+    /// folder, and the object otherwise.
     pub fn in_origin(origin: &Origin, path: &Path) -> Self {
         match origin.folder() {
             Some(folder) if path.is_root() => Self::File(folder.root().to_owned()),
@@ -71,21 +72,22 @@ impl Destination {
         }
     }
 
-    /// Returns a destination below this one, with slashes between the names of folders.
+    /// Appends a relative path, whose segments are separated by `/`. In an object store, fails with
+    /// [`Error::ImpossiblePath`] if it is not a valid path.
     pub fn join(&self, name: &str) -> Result<Self> {
         match self {
             Self::File(path) => Ok(Self::File(path.join(name))),
             Self::Object { origin, path } => {
-                let below = Path::parse(name);
-                let below = below.map_err(|_| Error::ImpossiblePath { path: name.to_owned() })?;
-                let path = path.parts().chain(below.parts()).collect();
+                let relative = Path::parse(name);
+                let relative = relative.map_err(|_| Error::ImpossiblePath { path: name.to_owned() })?;
+                let path = path.parts().chain(relative.parts()).collect();
                 Ok(Self::Object { origin: origin.clone(), path })
             }
         }
     }
 }
 
-/// Shows no credentials.
+/// Displays the path or the URL, without credentials.
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,20 +102,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_urls_are_told_apart_and_what_is_below_them_is_named() {
+    fn a_name_is_appended_to_a_local_path_or_a_url() {
         let shown = |url: &str| {
             let options = [("region".to_owned(), "x".to_owned())];
             Destination::parse(url, &options).unwrap().join("a=%20/b.parquet").unwrap().to_string()
         };
+
         assert_eq!(shown("out/x"), "out/x/a=%20/b.parquet");
         assert_eq!(shown("file:///out/x%20y/"), "/out/x y/a=%20/b.parquet");
         assert_eq!(shown("s3://lake/x%20y/"), "s3://lake/x y/a=%20/b.parquet");
         assert_eq!(shown("s3://lake"), "s3://lake/a=%20/b.parquet");
         assert_eq!(shown("s3://lake/~x/%2541/ü"), "s3://lake/~x/%41/ü/a=%20/b.parquet");
-        for wrong in
+
+        for invalid in
             ["ftp://user:secret@host/x", "s3://user:se/cret@lake/x", "s3://lake/a/../b", "file://host/x"]
         {
-            let error = Destination::parse(wrong, &[]).unwrap_err().to_string();
+            let error = Destination::parse(invalid, &[]).unwrap_err().to_string();
             assert!(!error.contains("cret") && !error.contains("se/"), "{error}");
         }
     }
@@ -125,15 +129,18 @@ mod tests {
         let requests = RequestOptions::default();
         let local = Origin::parse(root.to_str().unwrap(), &[], &requests).unwrap();
         let bucket = Origin::new("bucket", std::sync::Arc::new(object_store::memory::InMemory::new()));
+
         for name in ["~a", "%41", "a b", "ü", "a/[b]{c}#^"] {
             let path = Path::parse(name).unwrap();
             let Destination::File(file) = Destination::in_origin(&local, &path) else { panic!("{name}") };
             assert_eq!(file, root.join(name));
+
             let Destination::Object { path: object, .. } = Destination::in_origin(&bucket, &path) else {
                 panic!("{name}")
             };
             assert_eq!(object, path);
         }
+
         let at_root = Destination::in_origin(&local, &Path::default());
         assert!(matches!(at_root, Destination::File(file) if file == root));
     }

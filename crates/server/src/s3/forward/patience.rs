@@ -1,5 +1,5 @@
-//! Stall timeouts of exchanges with an origin: requests that record the progress of their bytes, and answers that
-//! fail if no more bytes arrive.
+//! Stall timeouts of forwarded requests: request bodies that record their progress, and response bodies that fail if no
+//! more bytes arrive.
 
 use std::{
     future::Future,
@@ -17,31 +17,34 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Time at which bytes of a request last moved. Cheap to clone.
+/// Time at which bytes of a request were last sent. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct TransferProgress {
-    since: Instant,
-    /// Milliseconds from `since` to the last progress.
-    last: Arc<AtomicU64>,
+    start: Instant,
+    /// Milliseconds from `start` to the last progress.
+    last_ms: Arc<AtomicU64>,
 }
 
 impl TransferProgress {
     pub(super) fn new() -> Self {
-        Self { since: Instant::now(), last: Arc::default() }
+        Self { start: Instant::now(), last_ms: Arc::default() }
     }
 
-    fn note(&self) {
-        self.last.store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
+    /// Records progress now.
+    fn record(&self) {
+        self.last_ms.store(self.start.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Returns once nothing has moved for this long.
-    pub(super) async fn stalled(&self, patience: Duration) {
+    /// Returns once there has been no progress for `timeout`.
+    pub(super) async fn stalled(&self, timeout: Duration) {
         loop {
-            let until = self.since + Duration::from_millis(self.last.load(Ordering::Relaxed)) + patience;
-            if until <= Instant::now() {
+            let last_progress = self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+            let deadline = last_progress + timeout;
+            if deadline <= Instant::now() {
                 return;
             }
-            sleep_until(until).await;
+
+            sleep_until(deadline).await;
         }
     }
 }
@@ -68,7 +71,7 @@ impl<B: Body + Unpin> Body for ProgressBody<B> {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if polled.is_ready() {
-            self.progress.note();
+            self.progress.record();
         }
         polled
     }
@@ -82,18 +85,18 @@ impl<B: Body + Unpin> Body for ProgressBody<B> {
     }
 }
 
-/// Body of an answer, which fails if its origin stalls for longer than its patience.
+/// Body of a response, which fails if the origin sends no bytes for the stall timeout.
 #[derive(Debug)]
 pub(super) struct OriginBody<B = Incoming> {
     body: B,
-    patience: Duration,
+    timeout: Duration,
     /// Deadline of the next bytes; set only while waiting for them.
-    end: Option<Pin<Box<Sleep>>>,
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> OriginBody<B> {
-    pub(super) fn new(body: B, patience: Duration) -> Self {
-        Self { body, patience, end: None }
+    pub(super) fn new(body: B, timeout: Duration) -> Self {
+        Self { body, timeout, deadline: None }
     }
 }
 
@@ -110,15 +113,15 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            self.end = None;
+            self.deadline = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(StdError::from)));
         }
-        let patience = self.patience;
-        let end = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
 
-        match end.as_mut().poll(cx) {
+        let timeout = self.timeout;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        match deadline.as_mut().poll(cx) {
             Poll::Ready(()) => {
-                Poll::Ready(Some(Err(StalledTransfer { seconds: patience.as_secs_f64() }.into())))
+                Poll::Ready(Some(Err(StalledTransfer { seconds: timeout.as_secs_f64() }.into())))
             }
             Poll::Pending => Poll::Pending,
         }
@@ -133,7 +136,7 @@ where
     }
 }
 
-/// Neither side of an exchange moved for the stall timeout.
+/// No bytes were sent or received for the stall timeout.
 #[derive(Debug, thiserror::Error)]
 #[error("no bytes moved for {seconds} s")]
 pub(super) struct StalledTransfer {
@@ -147,9 +150,10 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(3);
 
-    fn pieces(
+    /// Returns a body that sends one byte after each of the pauses, in seconds.
+    fn slow_body(
         pauses: &'static [u64],
     ) -> StreamBody<impl stream::Stream<Item = Result<Frame<Bytes>, StdError>> + Unpin> {
         StreamBody::new(Box::pin(stream::iter(pauses).then(async |pause| {
@@ -159,12 +163,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_may_take_long_as_long_as_it_moves() {
-        let slow = OriginBody::new(pieces(&[2, 2, 2, 2]), PATIENCE);
+    async fn a_response_fails_only_once_it_stalls() {
+        let slow = OriginBody::new(slow_body(&[2, 2, 2, 2]), TIMEOUT);
         assert_eq!(slow.collect().await.unwrap().to_bytes(), "xxxx");
 
         let began = Instant::now();
-        let mut stuck = OriginBody::new(pieces(&[1, 60]), PATIENCE);
+        let mut stuck = OriginBody::new(slow_body(&[1, 60]), TIMEOUT);
         assert!(stuck.frame().await.unwrap().is_ok());
         let error = stuck.frame().await.unwrap().unwrap_err();
         assert!(error.is::<StalledTransfer>(), "{error}");
@@ -172,11 +176,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_stalls_from_its_last_bytes_on() {
+    async fn a_request_stalls_after_its_last_progress() {
         let began = Instant::now();
         let progress = TransferProgress::new();
-        let body = ProgressBody::new(pieces(&[2, 2, 2]), progress.clone());
-        let (sent, ()) = tokio::join!(body.collect(), progress.stalled(PATIENCE));
+        let body = ProgressBody::new(slow_body(&[2, 2, 2]), progress.clone());
+        let (sent, ()) = tokio::join!(body.collect(), progress.stalled(TIMEOUT));
         assert_eq!(sent.unwrap().to_bytes(), "xxx");
         assert_eq!(began.elapsed().as_secs(), 9);
     }
