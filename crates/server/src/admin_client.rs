@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::{Result, ServerError, config::Secret, https::connector};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 16 << 20;
 
 /// A client of a node's admin door.
@@ -99,8 +99,8 @@ impl AdminClient {
         body: Body,
         rights: &str,
     ) -> Result<T, AdminRequestError> {
-        let asked = timeout(PATIENCE, self.ask(request, body, rights)).await;
-        let no_answer = || AdminRequestError::Other(format!("no answer within {} s", PATIENCE.as_secs()));
+        let asked = timeout(TIMEOUT, self.ask(request, body, rights)).await;
+        let no_answer = || AdminRequestError::Other(format!("no answer within {} s", TIMEOUT.as_secs()));
         let body = asked.unwrap_or_else(|_| Err(no_answer()))?;
         serde_json::from_slice(&body).map_err(|_| {
             let reason = "its answer cannot be read: is it an admin door of this version?";

@@ -52,7 +52,7 @@ use crate::{
 /// Pause after an error of `accept` that would recur at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time that requests of peers have to finish when the peer door closes, after the other doors.
-const PEER_PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The doors of a node, bound but not serving: clients that connect already wait.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Doors {
         );
         let admin = TowerToHyperService::new(admin);
         let s3 = s3::service(node.clone());
-        let patience = self.drain_timeout;
+        let drain_timeout = self.drain_timeout;
         let tls = self.tls;
         let watching = tls.clone().map(|tls| tokio::spawn(tls.watch()));
         let s3_tls = tls.clone();
@@ -183,8 +183,8 @@ impl Doors {
             move |stream: TcpStream, watcher| accept_http1(admin_tls.clone(), stream, admin.clone(), watcher);
 
         let mut doors = vec![
-            tokio::spawn(self.s3.serve(s3, node.clone(), stop.clone(), patience)),
-            tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), patience)),
+            tokio::spawn(self.s3.serve(s3, node.clone(), stop.clone(), drain_timeout)),
+            tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), drain_timeout)),
         ];
         if let Some(door) = self.flight {
             let service = flight::service(
@@ -213,7 +213,7 @@ impl Doors {
                     }
                 }
             };
-            doors.push(tokio::spawn(door.serve(flight, node.clone(), stop.clone(), patience)));
+            doors.push(tokio::spawn(door.serve(flight, node.clone(), stop.clone(), drain_timeout)));
         }
 
         // Dropping this future closes the doors, too.
@@ -274,7 +274,7 @@ impl PeerServing {
         let accept = move |stream: TcpStream, watcher| {
             accept_peer(tls.clone(), stream, peers.clone(), watcher, stopped.clone())
         };
-        let door = tokio::spawn(door.serve(accept, node, stop.clone(), PEER_PATIENCE));
+        let door = tokio::spawn(door.serve(accept, node, stop.clone(), PEER_TIMEOUT));
         let _probing = AbortOnDropHandle::new(tokio::spawn(cluster.clone().watch()));
         Self { cluster, door, _stops_when_dropped: stop.clone().drop_guard(), stop, _probing }
     }

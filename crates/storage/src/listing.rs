@@ -26,7 +26,7 @@ impl ReadThrough {
             (Some(_), _) => {
                 let requests = &self.fetcher().requests;
                 let page = async { native_page(self.origin(), &request).await.map_err(failed) };
-                requests.in_time(&request.prefix, &requests.patience(), page).await
+                requests.with_deadline(&request.prefix, &requests.retry_state(), page).await
             }
             (None, Some(folder)) => {
                 let request = request.clone();

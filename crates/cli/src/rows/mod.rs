@@ -25,4 +25,4 @@ pub(crate) use self::{
     stop::until_stopped,
 };
 #[cfg(feature = "graph")]
-pub(crate) use self::{source_args::delimiter, stop::PATIENCE};
+pub(crate) use self::{source_args::delimiter, stop::UNFINISHED_WRITES_TIMEOUT};

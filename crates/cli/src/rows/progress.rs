@@ -17,7 +17,7 @@ use super::grouped;
 use crate::table;
 
 /// Delay before progress is shown.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_secs(1);
 const REDRAWN_EACH: Duration = Duration::from_millis(200);
 
 /// Shows the rows and bytes so far. Disappears on drop.
@@ -78,7 +78,7 @@ impl ProgressDisplay {
         let shown = (bar.clone(), bytes.clone());
         let shown = tokio::spawn(async move {
             let (bar, bytes) = shown;
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(DELAY).await;
             if hidden {
                 return;
             }

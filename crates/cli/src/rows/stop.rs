@@ -7,7 +7,7 @@ use stylobate_storage::{run_blocking, wait_for_unfinished_writes};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Time limit for removing unfinished output, which may need requests to an object store.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const UNFINISHED_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the work. At SIGINT or SIGTERM drops it, and exits with the code that shells use for the signal. It waits for
 /// unfinished output to be removed, but not for threads: one may be blocked on a pipe without a reader.
@@ -24,7 +24,7 @@ pub(crate) async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> R
     drop(work);
     // Wait outside of the runtime's workers, which may be removing output. A second signal ends the wait.
     tokio::select! {
-        _ = run_blocking(|| wait_for_unfinished_writes(PATIENCE)) => {}
+        _ = run_blocking(|| wait_for_unfinished_writes(UNFINISHED_WRITES_TIMEOUT)) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }

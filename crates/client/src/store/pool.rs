@@ -238,7 +238,7 @@ impl NodePool {
     where
         F: Future<Output = Result<T>>,
     {
-        let answer = self.in_time(0, send(&earlier.stores));
+        let answer = self.with_deadline(0, send(&earlier.stores));
         self.ask_one(earlier.clone(), answer).await
     }
 
@@ -262,7 +262,7 @@ impl NodePool {
             let asked = if is_first { Some(node.clone()) } else { self.known().next_in_rank(key, tried) };
             async move {
                 let asked = asked.ok_or(NodeFault::NoNode)?;
-                let answer = self.in_time(round, send(&asked.stores));
+                let answer = self.with_deadline(round, send(&asked.stores));
                 match self.ask_one(asked, answer).await {
                     Err(error) if is_first && NodeFailure::of(&error).is_none() => Ok(Err(error)),
                     answer => answer.map(Ok),
@@ -298,7 +298,7 @@ impl NodePool {
         self.candidate(key, avoid).map(|node| NodeRequest::begin(self, node))
     }
 
-    async fn in_time<T>(&self, round: u32, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    async fn with_deadline<T>(&self, round: u32, answer: impl Future<Output = Result<T>>) -> Result<T> {
         let limit = self.options.answer_timeout * 2_u32.pow(round);
         timeout(limit, answer).await.unwrap_or_else(|_| Err(NodeFault::Late.into()))
     }

@@ -347,8 +347,7 @@ fn parse_source(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSour
             let wrong = |reason: String| Error::Pattern { pattern: given.clone(), reason };
             let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
             if parsed.scheme() == "file" {
-                let path =
-                    parsed.to_file_path().map_err(|()| wrong("not a path of this machine".to_owned()))?;
+                let path = parsed.to_file_path().map_err(|()| wrong("not a local path".to_owned()))?;
                 return local(cache, url, &path, glob);
             }
 

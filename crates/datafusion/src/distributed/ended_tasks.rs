@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// Time between two looks at the table. It forgets what was removed 0.3 s ago or earlier.
 const INTERVAL: Duration = Duration::from_millis(400);
 /// Time of a look.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The number of tasks whose plans are in memory.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl EndedTasks {
                 while tasks.count.load(Ordering::Relaxed) > 0 {
                     sleep(INTERVAL).await;
                     // No query has this id: only the table is used.
-                    let _ = timeout(PATIENCE, worker.execute_task(no_task())).await;
+                    let _ = timeout(TIMEOUT, worker.execute_task(no_task())).await;
                 }
             }
         });

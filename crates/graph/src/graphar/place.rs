@@ -72,7 +72,7 @@ impl GraphFolder {
             return self;
         }
         let origin = self.store.origin().clone().of_final_files();
-        Self { store: self.store.anew(origin, self.cache.pages().clone()), ..self }
+        Self { store: self.store.with_origin(origin, self.cache.pages().clone()), ..self }
     }
 
     fn is_folder(&self) -> bool {

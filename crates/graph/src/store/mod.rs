@@ -54,7 +54,7 @@ pub use self::{
     },
     write::{
         changes::{Ends, VertexIds},
-        gc::{CollectOptions, Collected},
+        gc::{CollectOptions, GcReport},
         load::{BulkLoad, Loaded},
         writer::StoreWriter,
     },

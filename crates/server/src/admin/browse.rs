@@ -28,7 +28,7 @@ use crate::{
 /// Objects and folders of a page.
 const LISTED: usize = 200;
 /// Time within which a file must be described or its rows read.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const DEFAULT_ROWS: u64 = 50;
 pub(super) const MAX_ROWS: u64 = 500;
 /// Columns and row groups that are returned of a file; of more, the first ones.
@@ -150,7 +150,7 @@ pub(super) async fn describe(
     query: &InspectQuery,
 ) -> Result<FileReport, AdminRejection> {
     let source = source(bucket, &query.key)?;
-    let inspected = within_patience(inspect(&source, node.columns())).await?;
+    let inspected = with_deadline(inspect(&source, node.columns())).await?;
     let mut file = inspected.map_err(|error| rejection_of_file(bucket, &error))?;
 
     file.object = format!("{}/{}", bucket.name, query.key);
@@ -194,7 +194,7 @@ pub(super) async fn first_rows(
         total_rows: None,
     });
 
-    let read = within_patience(read_rows(node, source, limit, &running));
+    let read = with_deadline(read_rows(node, source, limit, &running));
     tokio::select! {
         read = read => read?.map_err(|error| rejection_of_file(bucket, &error)),
         () = running.cancelled() => Err((StatusCode::CONFLICT, "the read was cancelled at the admin door")),
@@ -265,8 +265,8 @@ fn source(bucket: &Bucket, key: &str) -> Result<Source, AdminRejection> {
     Ok(Source::Store { store: bucket.reader.clone(), pattern: key.to_owned() })
 }
 
-async fn within_patience<T>(work: impl Future<Output = T>) -> Result<T, AdminRejection> {
-    timeout(PATIENCE, work)
+async fn with_deadline<T>(work: impl Future<Output = T>) -> Result<T, AdminRejection> {
+    timeout(TIMEOUT, work)
         .await
         .map_err(|_| (StatusCode::GATEWAY_TIMEOUT, "the file could not be read within 30 seconds"))
 }

@@ -13,8 +13,8 @@ use tokio::{
 
 use crate::{Bucket, Node, Result, ServerError};
 
-const STARTUP_PATIENCE: Duration = Duration::from_secs(15);
-const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(15);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Lifetime of an answer for all callers: a probe costs a request to each origin, and anybody may send one.
 const PROBE_LIFETIME: Duration = Duration::from_secs(2);
 
@@ -22,7 +22,7 @@ const PROBE_LIFETIME: Duration = Duration::from_secs(2);
 /// whose origin does not answer within 15 s.
 #[boxed]
 pub async fn check_origins(node: &Node) -> Result<()> {
-    match failures(node, STARTUP_PATIENCE).await.into_iter().next() {
+    match failures(node, STARTUP_TIMEOUT).await.into_iter().next() {
         None => Ok(()),
         Some((bucket, error)) => Err(ServerError::OriginUnreachable {
             bucket: bucket.name.clone(),
@@ -32,10 +32,10 @@ pub async fn check_origins(node: &Node) -> Result<()> {
     }
 }
 
-async fn failures(node: &Node, patience: Duration) -> Vec<(&Bucket, Error)> {
+async fn failures(node: &Node, deadline: Duration) -> Vec<(&Bucket, Error)> {
     let checks = node.buckets().map(|bucket| async move {
-        let checked = timeout(patience, bucket.reader.origin().check()).await.unwrap_or_else(|_| {
-            Err(Error::Deadline { path: "/".to_owned(), deadline_ms: patience.as_millis() as u64 })
+        let checked = timeout(deadline, bucket.reader.origin().check()).await.unwrap_or_else(|_| {
+            Err(Error::Deadline { path: "/".to_owned(), deadline_ms: deadline.as_millis() as u64 })
         });
         checked.err().map(|error| (bucket, error))
     });
@@ -69,7 +69,7 @@ impl Readiness {
         if let Some((_, failing)) = last.as_ref().filter(|(at, _)| at.elapsed() < PROBE_LIFETIME) {
             return failing.clone();
         }
-        let failures = failures(node, PROBE_PATIENCE).await;
+        let failures = failures(node, PROBE_TIMEOUT).await;
         let failing = failures.into_iter().map(|(bucket, error)| {
             let reason = redacted(&error.to_string()).into_owned();
             tracing::warn!(bucket = bucket.name, reason, "origin does not answer");

@@ -141,15 +141,15 @@ impl PeerClient {
         &self,
         address: &NodeAddress,
         hello: &NodeHello,
-        patience: Duration,
+        max_wait: Duration,
     ) -> Result<HelloAnswer, PeerCallError> {
         self.close_old_connections();
         let call = async {
             let (status, body) = self.send(address, HELLO_PATH, hello).await?.read(&self.key).await?;
             if status == StatusCode::OK { Ok(body) } else { Err(PeerCallError::Status(status)) }
         };
-        let answer = timeout(patience, call).await;
-        let answer = answer.map_err(|_| PeerCallError::Timeout(patience))??;
+        let answer = timeout(max_wait, call).await;
+        let answer = answer.map_err(|_| PeerCallError::Timeout(max_wait))??;
         HelloAnswer::parse(&answer).map_err(PeerCallError::Unusable)
     }
 

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::lingering::LingeringStream;
 
 /// Maximum time until a complete request head: closes slow and idle connections.
-const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer buffered for the client before its body is polled for more.
 const WRITE_BUFFER: usize = 1 << 20;
 /// Bytes of a stream buffered for the client, beside the message being written.
@@ -77,7 +77,7 @@ where
 fn http1_builder() -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(HEAD_TIMEOUT)
         .keep_alive(true)
         .half_close(false)
         .writev(true)
@@ -105,7 +105,7 @@ where
     B::Error: Into<ConnectionError>,
 {
     let mut preface = [0; PREFACE.len()];
-    let said = timeout(HEAD_PATIENCE, read.read_exact(&mut preface));
+    let said = timeout(HEAD_TIMEOUT, read.read_exact(&mut preface));
     match stop.run_until_cancelled(said).await {
         Some(said) => said??,
         None => return Ok(()),

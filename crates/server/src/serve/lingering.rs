@@ -17,9 +17,9 @@ use tokio::{
 };
 
 /// Time to wait for a client that sends nothing and does not close its side, such as one with an idle connection.
-const IDLE_PATIENCE: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to wait for the next bytes of a client that is sending.
-const SENDING_PATIENCE: Duration = Duration::from_secs(5);
+const SENDING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time to read from a client that goes on sending.
 const MAX_LINGER: Duration = Duration::from_secs(30);
 
@@ -34,7 +34,7 @@ pub(super) struct LingeringStream<S> {
 #[derive(Debug)]
 struct Linger {
     /// Ends the wait for the client's next bytes.
-    patience: Pin<Box<Sleep>>,
+    idle_timer: Pin<Box<Sleep>>,
     /// The end in any case.
     end: Instant,
 }
@@ -42,13 +42,13 @@ struct Linger {
 impl Linger {
     fn begin() -> Self {
         let now = Instant::now();
-        Self { patience: Box::pin(sleep_until(now + IDLE_PATIENCE)), end: now + MAX_LINGER }
+        Self { idle_timer: Box::pin(sleep_until(now + IDLE_TIMEOUT)), end: now + MAX_LINGER }
     }
 
     /// Waits longer, since the client is sending. Returns false at the end.
     fn extend(&mut self) -> bool {
         let now = Instant::now();
-        self.patience.as_mut().reset(self.end.min(now + SENDING_PATIENCE));
+        self.idle_timer.as_mut().reset(self.end.min(now + SENDING_TIMEOUT));
         now < self.end
     }
 }
@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
             match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() && linger.extend() => {}
                 Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return linger.patience.as_mut().poll(cx).map(Ok),
+                Poll::Pending => return linger.idle_timer.as_mut().poll(cx).map(Ok),
             }
         }
     }
@@ -142,7 +142,7 @@ mod tests {
         let (_client, server) = duplex(1 << 16);
         let before = Instant::now();
         LingeringStream::new(server).shutdown().await.unwrap();
-        assert_eq!(before.elapsed().as_secs(), IDLE_PATIENCE.as_secs());
+        assert_eq!(before.elapsed().as_secs(), IDLE_TIMEOUT.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ mod tests {
             before.elapsed()
         });
         while client.write_all(&[7; 50_000]).await.is_ok() {
-            sleep(SENDING_PATIENCE / 2).await;
+            sleep(SENDING_TIMEOUT / 2).await;
         }
 
         assert_eq!(close.await.unwrap().as_secs(), MAX_LINGER.as_secs());

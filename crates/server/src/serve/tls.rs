@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Maximum time of a TLS handshake.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval between checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -95,7 +95,7 @@ impl Tls {
                 AlpnProtocol::Http2 => current.http2.clone(),
             }
         };
-        let accepted = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await;
+        let accepted = tokio::time::timeout(TIMEOUT, acceptor.accept(stream)).await;
         accepted.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))?
     }
 }

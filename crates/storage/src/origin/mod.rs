@@ -146,8 +146,7 @@ impl Origin {
 
         match scheme {
             ObjectStoreScheme::Local => {
-                let path =
-                    parsed.to_file_path().map_err(|()| error("not a path of this machine".to_owned()))?;
+                let path = parsed.to_file_path().map_err(|()| error("not a local path".to_owned()))?;
                 Self::folder_of(url, path)
             }
             ObjectStoreScheme::Memory => {

@@ -496,7 +496,7 @@ impl Fetcher {
         let options = GetOptions::new().with_range(Some(start..end)).with_extensions(seen.to_extensions());
         let asked = Instant::now();
         let get = self.requests.get(&path, &options);
-        let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
+        let answer = match self.requests.with_deadline(&path, &self.requests.retry_state(), get).await {
             Ok(answer) => answer,
             Err(error @ (Error::NotFound { .. } | Error::Deadline { .. })) => return Err(error),
             // The object ends before `start`, or the failure is transient: a HEAD tells which.
@@ -593,7 +593,7 @@ impl Fetcher {
             return Ok(());
         }
 
-        let mut retry_state = self.requests.patience();
+        let mut retry_state = self.requests.retry_state();
         loop {
             match self.receive_from_origin(pieces, &mut retry_state, answer.take()).await {
                 Ok(()) => return Ok(()),
@@ -660,7 +660,7 @@ impl Fetcher {
             None => {
                 let asked = Instant::now();
                 let get = self.requests.get_version(known, start..end);
-                let answer = self.requests.in_time(path, retry_state, get).await?;
+                let answer = self.requests.with_deadline(path, retry_state, get).await?;
                 self.requests.cost.note_latency(asked.elapsed());
                 answer
             }
@@ -721,7 +721,7 @@ impl Fetcher {
             let chunk = chunks.next().await.transpose();
             chunk.map_err(|error| Error::from_origin(path.as_ref(), error))
         };
-        self.requests.in_time(path, retry_state, next).await
+        self.requests.with_deadline(path, retry_state, next).await
     }
 
     /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so a

@@ -203,7 +203,7 @@ impl OpenObject {
     async fn get(&self, range: Range<u64>) -> Result<Bytes> {
         let requests = &self.store.fetcher().requests;
         let path = &self.known.path;
-        let mut patience = requests.patience();
+        let mut retry_state = requests.retry_state();
         loop {
             let get = async {
                 let answer = requests.get_version(&self.known, range.clone()).await?;
@@ -223,14 +223,14 @@ impl OpenObject {
                 }
             };
 
-            match requests.in_time(path, &patience, get).await {
+            match requests.with_deadline(path, &retry_state, get).await {
                 Ok(bytes) => {
                     let passed = &self.store.fetcher().counters.bytes_passed_through;
                     passed.add(bytes.len() as u64);
                     count(self.by_source.as_deref(), bytes.len());
                     return Ok(bytes);
                 }
-                Err(error) => requests.before_retry(&mut patience, error).await?,
+                Err(error) => requests.before_retry(&mut retry_state, error).await?,
             }
         }
     }

@@ -187,7 +187,7 @@ impl ReadThrough {
 
     /// Creates a store with the same rules and options for another origin, none of whose objects are known yet. It is in
     /// no cluster.
-    pub fn anew(&self, origin: Origin, cache: PageCache) -> Self {
+    pub fn with_origin(&self, origin: Origin, cache: PageCache) -> Self {
         Self::new(
             origin,
             cache,
@@ -552,11 +552,11 @@ impl ReadThrough {
         let seen = CapturedHeaders::default();
         let options = options.with_extensions(seen.to_extensions());
 
-        let mut patience = requests.patience();
+        let mut retry_state = requests.retry_state();
         let result = loop {
-            match requests.in_time(path, &patience, requests.get(path, &options)).await {
+            match requests.with_deadline(path, &retry_state, requests.get(path, &options)).await {
                 Ok(result) => break result,
-                Err(error) => requests.before_retry(&mut patience, error).await?,
+                Err(error) => requests.before_retry(&mut retry_state, error).await?,
             }
         };
         let GetResult { meta, range, attributes, .. } = &result;

@@ -285,16 +285,16 @@ impl RangeReader {
         }
 
         let requests = &self.fetcher.requests;
-        let mut patience = requests.patience();
+        let mut retry_state = requests.retry_state();
         let answer = loop {
             let asked = Instant::now();
             let get = requests.get_version(&self.object.known, start..end);
-            match requests.in_time(&self.object.known.path, &patience, get).await {
+            match requests.with_deadline(&self.object.known.path, &retry_state, get).await {
                 Ok(answer) => {
                     requests.cost.note_latency(asked.elapsed());
                     break answer;
                 }
-                Err(error) => requests.before_retry(&mut patience, error).await?,
+                Err(error) => requests.before_retry(&mut retry_state, error).await?,
             }
         };
 

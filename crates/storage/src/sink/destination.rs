@@ -37,7 +37,7 @@ impl Destination {
 
         if scheme.eq_ignore_ascii_case("file") {
             let parsed = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-            return parsed.map(Self::File).ok_or_else(|| invalid("not a path of this machine"));
+            return parsed.map(Self::File).ok_or_else(|| invalid("not a local path"));
         }
 
         let (store, path) = split_object_url(url).map_err(|_| invalid("its path is not UTF-8"))?;

@@ -37,7 +37,7 @@ pub(super) fn run(ring: impl WriteRing, commands: &Receiver<SinkCommand>) {
             _ => commands.try_recv(),
         };
         match command {
-            Ok(command) => engine.obey(command),
+            Ok(command) => engine.handle(command),
             Err(TryRecvError::Disconnected) if engine.ring.under_way() == 0 => return,
             Err(_) => {
                 if let Some((write, written)) = engine.ring.wait() {
@@ -54,7 +54,7 @@ struct SinkEngine<R> {
 }
 
 impl<R: WriteRing> SinkEngine<R> {
-    fn obey(&mut self, command: SinkCommand) {
+    fn handle(&mut self, command: SinkCommand) {
         match command {
             SinkCommand::Write(write) => match write.target.error() {
                 Some(_) => self.give_back(write),
@@ -62,7 +62,7 @@ impl<R: WriteRing> SinkEngine<R> {
             },
             SinkCommand::Drain(target, drained) => {
                 self.draining.push((target, drained));
-                self.tell_drained();
+                self.notify_drained();
             }
         }
     }
@@ -129,10 +129,10 @@ impl<R: WriteRing> SinkEngine<R> {
         let SlotWrite { target, slot, pool, .. } = write;
         pool.give(slot);
         target.state.lock().pending -= 1;
-        self.tell_drained();
+        self.notify_drained();
     }
 
-    fn tell_drained(&mut self) {
+    fn notify_drained(&mut self) {
         let drained = |(target, _): &mut (Arc<SinkFile>, _)| target.state.lock().pending == 0;
         for (_, tell) in self.draining.extract_if(.., drained) {
             // The receiver is gone if the sink was dropped meanwhile.
@@ -202,7 +202,7 @@ mod tests {
             let offset = u64::from(number) * SLOT as u64;
             let write =
                 SlotWrite { target: target.clone(), slot, offset, done: 0, again: 0, pool: pool.clone() };
-            engine.obey(SinkCommand::Write(write));
+            engine.handle(SinkCommand::Write(write));
         }
 
         while let Some((write, written)) = engine.ring.wait() {

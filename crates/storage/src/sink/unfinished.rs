@@ -29,8 +29,8 @@ impl Drop for UnfinishedWriteGuard {
 }
 
 /// Waits until the output of all sinks that were dropped, or were being published, is removed or has its name, at most
-/// for `patience`: for a process that ends before its threads do. Returns whether that is so. Blocks the thread.
-pub fn wait_for_unfinished_writes(patience: Duration) -> bool {
+/// for `timeout`: for a process that ends before its threads do. Returns whether that is so. Blocks the thread.
+pub fn wait_for_unfinished_writes(timeout: Duration) -> bool {
     let mut unfinished = UNFINISHED.lock();
-    !NONE_LEFT.wait_while_for(&mut unfinished, |unfinished| *unfinished > 0, patience).timed_out()
+    !NONE_LEFT.wait_while_for(&mut unfinished, |unfinished| *unfinished > 0, timeout).timed_out()
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// Time within which a condition holds even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time between two looks at a condition.
 const POLL_EVERY: Duration = Duration::from_millis(2);
@@ -21,15 +21,15 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         }
     };
 
-    let waited = tokio::time::timeout(PATIENCE, holding).await;
-    assert!(waited.is_ok(), "waited {PATIENCE:?} for {what}");
+    let waited = tokio::time::timeout(TIMEOUT, holding).await;
+    assert!(waited.is_ok(), "waited {TIMEOUT:?} for {what}");
 }
 
 /// Like [`eventually`], for tests without a runtime.
 pub fn eventually_blocking(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        assert!(Instant::now() < deadline, "waited {TIMEOUT:?} for {what}");
         std::thread::sleep(POLL_EVERY);
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use stylobate_storage::wait_for_unfinished_writes;
 use tempfile::{Builder, TempDir};
 
-use crate::{failure::usage, rows::PATIENCE};
+use crate::{failure::usage, rows::UNFINISHED_WRITES_TIMEOUT};
 
 /// Temporary files for a folder. Removed on drop, once no thread writes into it.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Drop for NewFolder {
     fn drop(&mut self) {
         if self.temporary.is_some() {
             // A sink that was given up may still be creating its file, and the folder with it.
-            wait_for_unfinished_writes(PATIENCE);
+            wait_for_unfinished_writes(UNFINISHED_WRITES_TIMEOUT);
         }
     }
 }

@@ -77,7 +77,7 @@ impl CollectOptions {
 /// Result of garbage collection: the versions and files that were removed, or would be in a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Collected {
+pub struct GcReport {
     /// Removed versions, ascending.
     pub versions: Vec<u64>,
     /// Number of removed files, not counting records.
@@ -106,7 +106,7 @@ impl GraphStore {
     /// Any error of the object store. Files removed before the error are gone; no remaining version needs them.
     #[tracing::instrument(name = "store_gc", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
-    pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<Collected> {
+    pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<GcReport> {
         let age = if options.even_young { options.older_than } else { options.older_than.max(MIN_AGE) };
         if options.even_young || options.dry_run {
             let leases = self.core().listed(lease::FOLDER).await?;
@@ -133,7 +133,7 @@ impl GraphStore {
         age: Duration,
         now_ms: i64,
         leases: Vec<ObjectMeta>,
-    ) -> Result<Collected> {
+    ) -> Result<GcReport> {
         let cutoff_ms = now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let files = self.files().await?;
         let records = self.records().await?;
@@ -164,7 +164,7 @@ impl GraphStore {
             files.iter().filter(is_old).filter(|file| relative(file).is_some_and(is_garbage)).collect();
 
         let bytes = unneeded.iter().map(|file| file.size).sum();
-        let collected = Collected { versions: removed.clone(), files: unneeded.len() as u64, bytes };
+        let collected = GcReport { versions: removed.clone(), files: unneeded.len() as u64, bytes };
         if options.dry_run {
             return Ok(collected);
         }

@@ -17,11 +17,11 @@ use s3s::{
 use stylobate_storage::{ReadThrough, S3Endpoint};
 use tokio::task::JoinHandle;
 
-use super::{super::operation::S3Operation, patience::OriginBody};
+use super::{super::operation::S3Operation, stall_timeout::OriginBody};
 use crate::{access::Action, node::Node, s3::wire::keys::CheckedKey};
 
 /// Maximum wait for an answer after its client has disconnected.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Delays after which uncertain changes are applied again.
 const LATER: [Duration; 4] =
@@ -180,7 +180,7 @@ impl Drop for InvalidatingBody {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let to_its_end = async { while let Some(Ok(_)) = rest.next().await {} };
-                let _ = tokio::time::timeout(PATIENCE, to_its_end).await;
+                let _ = tokio::time::timeout(TIMEOUT, to_its_end).await;
                 changes.apply().await;
             });
         }

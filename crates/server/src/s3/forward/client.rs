@@ -15,7 +15,7 @@ use hyper_util::{
 use s3s::{Body, StdError};
 use stylobate_storage::{OriginFailure, OriginMetrics, OriginRequest, RequestKind};
 
-use super::patience::{OriginBody, ProgressBody, StalledTransfer, TransferProgress};
+use super::stall_timeout::{OriginBody, ProgressBody, StalledTransfer, TransferProgress};
 use crate::https::connector;
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,14 +35,14 @@ impl OriginClient {
         Self { client }
     }
 
-    /// Sends a request; the answer's body streams. Both fail if no byte moves for `patience`.
+    /// Sends a request; the answer's body streams. Both fail if no byte moves for the stall timeout.
     ///
     /// A server that refuses a body without reading it closes the connection afterwards, and not all announce this:
     /// such a connection is not reused.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
-        patience: Duration,
+        stall_timeout: Duration,
     ) -> Result<Response<OriginBody>, OriginUnreachable> {
         let has_body = !request.body().is_end_stream();
         let progress = TransferProgress::new();
@@ -56,8 +56,8 @@ impl OriginClient {
         let connection = capture_connection(&mut request);
         let answer = tokio::select! {
             answer = self.client.request(request) => answer.map_err(|error| OriginUnreachable(error.into())),
-            () = progress.stalled(patience) => {
-                Err(OriginUnreachable(StalledTransfer { seconds: patience.as_secs_f64() }.into()))
+            () = progress.stalled(stall_timeout) => {
+                Err(OriginUnreachable(StalledTransfer { seconds: stall_timeout.as_secs_f64() }.into()))
             }
         };
 
@@ -72,7 +72,7 @@ impl OriginClient {
         {
             connection.poison();
         }
-        Ok(answer.map(|body| OriginBody::new(body, patience)))
+        Ok(answer.map(|body| OriginBody::new(body, stall_timeout)))
     }
 
     /// Sends a request that changes nothing; without a body, it is retried once if a pooled connection turns out to
@@ -80,15 +80,15 @@ impl OriginClient {
     pub(super) async fn ask(
         &self,
         request: Request<Body>,
-        patience: Duration,
+        stall_timeout: Duration,
     ) -> Result<Response<OriginBody>, OriginUnreachable> {
         let (parts, body) = request.into_parts();
         if !body.is_end_stream() {
-            return self.send(Request::from_parts(parts, body), patience).await;
+            return self.send(Request::from_parts(parts, body), stall_timeout).await;
         }
-        match self.send(Request::from_parts(parts.clone(), Body::empty()), patience).await {
+        match self.send(Request::from_parts(parts.clone(), Body::empty()), stall_timeout).await {
             Err(failed) if !failed.has_stalled() => {
-                self.send(Request::from_parts(parts, Body::empty()), patience).await
+                self.send(Request::from_parts(parts, Body::empty()), stall_timeout).await
             }
             answer => answer,
         }
@@ -125,7 +125,7 @@ fn end<B>(counted: OriginRequest, answer: &Result<Response<B>, OriginUnreachable
 pub(super) struct OriginUnreachable(#[source] StdError);
 
 impl OriginUnreachable {
-    /// Returns true if the patience ran out.
+    /// Returns true after the stall timeout.
     pub(super) fn has_stalled(&self) -> bool {
         self.0.is::<StalledTransfer>()
     }

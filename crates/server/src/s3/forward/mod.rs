@@ -13,8 +13,8 @@ mod form;
 mod frame;
 mod listing;
 mod names;
-mod patience;
 mod sign;
+mod stall_timeout;
 mod xml;
 
 use std::{
@@ -130,7 +130,7 @@ const BLAMES_NODE: [&str; 7] = [
 
 /// Minimum stall timeout of a request that changes something: an origin joins parts and copies objects before it
 /// begins to answer.
-const MIN_PATIENCE_OF_CHANGES: Duration = Duration::from_secs(300);
+const MIN_CHANGE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Parameters that hold a key or a prefix of one.
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
@@ -345,7 +345,7 @@ impl Forwarder {
         }
 
         let task = tokio::spawn(traced(async move {
-            let answer = match client.send(sent, deadline.max(MIN_PATIENCE_OF_CHANGES)).await {
+            let answer = match client.send(sent, deadline.max(MIN_CHANGE_TIMEOUT)).await {
                 Ok(answer) => answer,
                 Err(failed) => {
                     // The origin may have received all of it, and still carry it out.

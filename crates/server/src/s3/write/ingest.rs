@@ -39,7 +39,7 @@ const PART: u64 = 16 * MIB;
 const PARTS_IN_FLIGHT: u64 = 4;
 
 /// Maximum time that a client may stall in the middle of a body: other uploads wait for its memory.
-const PATIENCE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of an object in one PUT, as in S3.
 const MAX_PUT: u64 = 5 * 1024 * MIB;
@@ -53,7 +53,7 @@ pub(crate) struct UploadBody {
     verifier: BodyVerifier,
     /// Receives the ETag and the checksums, for a folder.
     kept: Option<KeptHeaders>,
-    patience: Duration,
+    idle_timeout: Duration,
 }
 
 impl UploadBody {
@@ -71,7 +71,7 @@ impl UploadBody {
             Some(body) => body.map_err(|failed| error::from_body(&*failed)).boxed(),
             None => futures::stream::empty().boxed(),
         };
-        Ok(Self { body, length, received: 0, ended: false, verifier, kept: None, patience: PATIENCE })
+        Ok(Self { body, length, received: 0, ended: false, verifier, kept: None, idle_timeout: IDLE_TIMEOUT })
     }
 
     /// Creates the body from an object that is copied.
@@ -80,7 +80,7 @@ impl UploadBody {
         let body = object.into_stream().map_err(error::from_store).boxed();
         let verifier = BodyVerifier::default();
         // The origin's own timeout applies where it is read.
-        Self { body, length, received: 0, ended: false, verifier, kept: None, patience: Duration::MAX }
+        Self { body, length, received: 0, ended: false, verifier, kept: None, idle_timeout: Duration::MAX }
     }
 
     /// Stores the MD5 of the bytes as the object's ETag, and their checksums.
@@ -106,7 +106,7 @@ impl UploadBody {
     }
 
     async fn next(&mut self) -> S3Result<Option<Bytes>> {
-        let next = tokio::time::timeout(self.patience, self.body.try_next()).await;
+        let next = tokio::time::timeout(self.idle_timeout, self.body.try_next()).await;
         let Some(bytes) = next.map_err(|_| error::request_timeout())?? else {
             self.ended = true;
             return match self.length {
@@ -392,7 +392,7 @@ mod tests {
     async fn a_client_that_falls_silent_is_not_waited_for_forever() {
         let body = futures::stream::iter([Ok(Bytes::from_static(b"a"))]).chain(futures::stream::pending());
         let mut incoming = UploadBody::of_request(None, Some(2), BodyVerifier::default()).unwrap();
-        (incoming.body, incoming.patience) = (body.boxed(), Duration::from_millis(10));
+        (incoming.body, incoming.idle_timeout) = (body.boxed(), Duration::from_millis(10));
         let failed = incoming.whole(2).await.err().unwrap();
         assert_eq!(failed.code().as_str(), "RequestTimeout");
     }

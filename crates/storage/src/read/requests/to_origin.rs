@@ -49,7 +49,7 @@ impl RequestSender {
         }
     }
 
-    pub(crate) fn patience(&self) -> RetryState {
+    pub(crate) fn retry_state(&self) -> RetryState {
         RetryState {
             attempts_left: self.options.attempts.max(1) - 1,
             backoff: self.options.backoff,
@@ -59,18 +59,18 @@ impl RequestSender {
 
     /// Restarts the deadline, since bytes came. The attempts stay counted: an origin that breaks off after a few bytes
     /// each time must not be retried without end.
-    pub(crate) fn progress(&self, patience: &mut RetryState) {
-        patience.deadline = Instant::now() + self.options.deadline;
+    pub(crate) fn progress(&self, retry_state: &mut RetryState) {
+        retry_state.deadline = Instant::now() + self.options.deadline;
     }
 
     /// Returns the outcome of `work`, or [`Error::Deadline`] if the deadline passes first.
-    pub(crate) async fn in_time<T>(
+    pub(crate) async fn with_deadline<T>(
         &self,
         path: impl Display,
-        patience: &RetryState,
+        retry_state: &RetryState,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        match tokio::time::timeout_at(patience.deadline, work).await {
+        match tokio::time::timeout_at(retry_state.deadline, work).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 self.origin.metrics().count_failure(OriginFailure::Timeout);
@@ -81,19 +81,19 @@ impl RequestSender {
     }
 
     /// Waits before the next attempt, or returns `error` if there is none.
-    pub(crate) async fn before_retry(&self, patience: &mut RetryState, error: Error) -> Result<()> {
+    pub(crate) async fn before_retry(&self, retry_state: &mut RetryState, error: Error) -> Result<()> {
         let sent_again_already = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
-        if !error.is_retryable() || sent_again_already || patience.attempts_left == 0 {
+        if !error.is_retryable() || sent_again_already || retry_state.attempts_left == 0 {
             return Err(error);
         }
 
-        let jittered = patience.backoff.mul_f64(rand::rng().random_range(0.5..1.5));
-        if Instant::now() + jittered >= patience.deadline {
+        let jittered = retry_state.backoff.mul_f64(rand::rng().random_range(0.5..1.5));
+        if Instant::now() + jittered >= retry_state.deadline {
             return Err(error);
         }
 
-        patience.attempts_left -= 1;
-        patience.backoff *= 2;
+        retry_state.attempts_left -= 1;
+        retry_state.backoff *= 2;
         self.counters.retries.add(1);
 
         tracing::debug!(%error, "request to origin failed: trying again");
@@ -104,7 +104,7 @@ impl RequestSender {
     /// Requests the current description of the object.
     pub(crate) async fn head(&self, path: &Path) -> Result<ObjectInfo> {
         let in_use = self.versions.in_use.begin(path);
-        let mut patience = self.patience();
+        let mut retry_state = self.retry_state();
         loop {
             self.counters.origin_heads.add(1);
             let seen = CapturedHeaders::default();
@@ -117,9 +117,9 @@ impl RequestSender {
                     answer => answer.map_err(|error| Error::from_origin(path.as_ref(), error)),
                 }
             };
-            match self.in_time(path, &patience, asked).await {
+            match self.with_deadline(path, &retry_state, asked).await {
                 Ok(answer) => return Ok(self.known(path, &answer, &seen, in_use)),
-                Err(error) => self.before_retry(&mut patience, error).await?,
+                Err(error) => self.before_retry(&mut retry_state, error).await?,
             }
         }
     }

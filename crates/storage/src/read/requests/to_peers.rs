@@ -31,7 +31,7 @@ use crate::{
 const HEDGE_QUANTILE: f64 = 0.95;
 
 /// Minimum time that a peer has to answer before the origin is asked instead.
-const MIN_PATIENCE: Duration = Duration::from_millis(250);
+const MIN_WAIT: Duration = Duration::from_millis(250);
 
 /// Time that a peer is taken to need as long as too few answers are known.
 const UNKNOWN_ANSWER: Duration = Duration::from_secs(1);
@@ -180,8 +180,8 @@ impl PeerRequests {
         }
 
         let began = Instant::now();
-        let patience = self.patience(peers, origin_latency);
-        match tokio::time::timeout(patience, self.open_first(object, peers, range)).await {
+        let max_wait = self.max_wait(peers, origin_latency);
+        match tokio::time::timeout(max_wait, self.open_first(object, peers, range)).await {
             Ok(opened) => {
                 if matches!(opened, Ok(Some(_))) {
                     self.waits.note(began.elapsed());
@@ -189,8 +189,8 @@ impl PeerRequests {
                 opened
             }
             Err(_) => {
-                // A wait like others: the patience grows if peers are often slow.
-                self.waits.note(patience);
+                // A wait like others: the maximum wait grows if peers are often slow.
+                self.waits.note(max_wait);
                 if let Some(first) = peers.first() {
                     self.slow.lock().entry(first.peer.clone()).or_default().late_reads += 1;
                 }
@@ -202,11 +202,11 @@ impl PeerRequests {
 
     /// Returns the time after which the origin is asked, though peers may still answer. A deputy gets twice as much: it may
     /// wait for the home as long as this node would, and has time left to ask the origin.
-    fn patience(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
+    fn max_wait(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
         let Some(origin) = origin_latency else { return Duration::MAX };
         let asks_in_turn = peers.iter().any(|source| source.role == PeerRole::Deputy);
         let times = if asks_in_turn { 2 } else { 1 };
-        times * usual_time(&self.waits, origin).max(MIN_PATIENCE)
+        times * usual_time(&self.waits, origin).max(MIN_WAIT)
     }
 
     fn slowness(&self, peer: &PeerId) -> PeerSlowness {

@@ -361,7 +361,7 @@ fn segment(
             let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
 
             if delta_bytes(first, next) + cost < others {
-                whole_segment_of_one(before, packing, scratch, out);
+                encode_constant(before, packing, scratch, out);
                 return delta(behind, &IntRunStats::of(behind, packing), packing, scratch, out);
             }
         }
@@ -377,7 +377,7 @@ fn segment(
 }
 
 /// Appends numbers that are all the same.
-fn whole_segment_of_one(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn encode_constant(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     match numbers {
         [value, _, _, ..] => repeat(*value, numbers.len(), packing, out),
         few => direct(few, &IntRunStats::of(few, packing), packing, scratch, out),

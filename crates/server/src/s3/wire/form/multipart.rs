@@ -39,7 +39,7 @@ const MAX_HEAD: usize = 20 * 1024;
 const MAX_BOUNDARY: usize = 200;
 
 /// Maximum time that a client may stall between two fields.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const FORM: &str = "multipart/form-data";
 
@@ -246,7 +246,7 @@ impl FormHeadReader {
     }
 
     async fn receive(&mut self) -> S3Result<()> {
-        let next = tokio::time::timeout(PATIENCE, self.body.next()).await;
+        let next = tokio::time::timeout(TIMEOUT, self.body.next()).await;
         let next = next.map_err(|_| error::request_timeout())?;
         let bytes = next.ok_or(FormError::Malformed)?.map_err(|failed| error::from_body(&*failed))?;
         self.buffer.extend_from_slice(&bytes);
