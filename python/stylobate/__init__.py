@@ -1,26 +1,26 @@
-"""Scans of Parquet and ORC files on object storage, through a cache of decoded columns; and such files, written.
+"""Reads and writes Parquet and ORC files on object storage, through a cache of decoded columns.
 
     >>> import stylobate as st
     >>> scan = st.scan("trips.parquet", columns=["city", "fare"], filter=st.col("fare") < 10)
     >>> scan.to_arrow().to_pydict()
     {'city': ['Oslo', 'Oslo'], 'fare': [7.5, 9.0]}
 
-A `Scan` is read by whatever reads Arrow streams: pyarrow, pandas, Polars, DuckDB. Values that repeat stay the
-dictionary that the file stored them as, and filters run where the data is. What is read again comes from a
-`Cache`, which all scans of a process share unless they are given another.
+A `Scan` is an Arrow stream, which pyarrow, pandas, Polars and DuckDB read. Dictionary-encoded columns stay encoded, and
+filters are pushed down to the files. Repeated reads are served from a `Cache`, which all scans of a process share by
+default.
 
-`write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch`,
-`generate_tpcds` and `generate_snb` make the tables of benchmarks, as files or as streams.
+`write_parquet` and `write_orc` write any Arrow data, and preserve its dictionaries. `generate_tpch`, `generate_tpcds`
+and `generate_snb` generate benchmark tables, as files or as streams.
 
-`sql` runs SQL on files, scans and Arrow data; a `Query` is read as a scan is.
+`sql` runs SQL on files, scans and Arrow data, and returns a `Query`, which is read like a scan.
 
-`scan_csv`, `scan_json` and `scan_ipc` read CSV, JSON lines and Arrow IPC files, as `scan` does by their endings.
+`scan_csv`, `scan_json` and `scan_ipc` read CSV, JSON lines and Arrow IPC files. `scan` selects them by file extension.
 
-`open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one. `GraphStore` is
-a graph that can be changed.
+`open_graph` opens a graph in the GraphAr format, whose chunks share the cache; `write_graph` writes one. `GraphStore`
+is a mutable graph.
 
-`Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec. `cluster` tells which node of
-a cluster is home of what.
+`Node` is a storage node in this process. `StylobateFileSystem` is a file system for fsspec. `cluster` computes the
+placement of objects on the nodes of a cluster.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,7 @@ from stylobate.orc import write_orc
 from stylobate.scan import Scan, col, scan
 from stylobate.sequential import scan_csv, scan_ipc, scan_json
 from stylobate.sql import Query, sql
-from stylobate.store_results import Collected, Compacted, Loaded, LogEntry, Verification
+from stylobate.store_results import Compacted, GcReport, Loaded, LogEntry, Verification
 from stylobate.store_snapshot import Snapshot, StoreRows
 from stylobate.store_traversal import PreparedTraversal, Traversal
 from stylobate.store_writer import StoreWriter
@@ -92,7 +92,6 @@ __all__ = [
     "BatchIterator",
     "Batches",
     "Cache",
-    "Collected",
     "Column",
     "ColumnNotFoundError",
     "Compacted",
@@ -102,6 +101,7 @@ __all__ = [
     "Edges",
     "Expr",
     "FilterError",
+    "GcReport",
     "Generated",
     "GeneratedFile",
     "GeneratedTable",
@@ -158,7 +158,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # fsspec is needed by those only who ask for the file system.
+    # fsspec is imported only if the file system is used.
     if name == "StylobateFileSystem":
         optional.needed("fsspec", name, "fsspec")
         from stylobate.filesystem import StylobateFileSystem

@@ -1,4 +1,4 @@
-"""The command `stylobate`, as the wheel installs it: the program of the Rust crates, run in this interpreter."""
+"""The command `stylobate`, as the wheel installs it: the Rust command line, run in this interpreter."""
 
 import signal
 import sys
@@ -8,8 +8,8 @@ from stylobate._stylobate import run_command
 
 def main() -> int:
     """Runs the command line of this process, and returns the exit code."""
-    # Python's handler leaves a note for code in Python, which does not run again before the command has ended. A signal
-    # that is ignored, as that of a background job is, stays ignored.
+    # Python's handler only sets a flag for the interpreter, which does not run again before the command ends. A signal
+    # that is ignored, as in a background job, stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return run_command(["stylobate", *sys.argv[1:]])

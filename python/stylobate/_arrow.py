@@ -1,4 +1,4 @@
-"""What goes to Rust and comes from there, as pyarrow has it."""
+"""Conversion of values between pyarrow and the Rust extension."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stylobate._stylobate import Array, RecordBatch
 
 
 def numbers(indexes: Any) -> Any:
-    """Indexes of vertices as Rust takes them: an Arrow array, or a list."""
+    """Converts vertex indexes to an Arrow array or a list, as the extension takes them."""
     if isinstance(indexes, list) or hasattr(indexes, "__arrow_c_array__"):
         return indexes
     pyarrow = optional.pyarrow_or_none()
@@ -22,7 +22,7 @@ def numbers(indexes: Any) -> Any:
 
 
 def table(batch: RecordBatch) -> Any:
-    """A table of pyarrow where that is installed."""
+    """Returns a pyarrow table if pyarrow is installed, otherwise the record batch."""
     pyarrow = optional.pyarrow_or_none()
     if pyarrow is None:
         return batch
@@ -30,6 +30,6 @@ def table(batch: RecordBatch) -> Any:
 
 
 def array(values: Array) -> Any:
-    """An array of pyarrow where that is installed."""
+    """Returns a pyarrow array if pyarrow is installed, otherwise the Arrow array."""
     pyarrow = optional.pyarrow_or_none()
     return values if pyarrow is None else pyarrow.array(values)

@@ -1,4 +1,4 @@
-"""Rows as tables of the Python package `datafusion`, if that is of the major version that this package was built with."""
+"""Rows as tables of the Python package `datafusion`, if its major version is the one this package was built with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["table_provider"]
 
 
 def table_provider(source: Any, session: Any) -> object:
-    """The capsule of a table. Libraries of two major versions would crash the process, so that others are refused."""
+    """Returns the capsule of a table.
+
+    Rejects other major versions of `datafusion`, since mixing them would crash the process.
+    """
     needed = f"a table of datafusion {DATAFUSION_MAJOR} (pip install 'datafusion=={DATAFUSION_MAJOR}.*')"
     try:
         version = metadata.version("datafusion")
@@ -22,7 +25,7 @@ def table_provider(source: Any, session: Any) -> object:
         raise ConfigError(f"this is {needed}, and version {version} is installed")
 
     package = type(session).__module__.partition(".")[0]
-    # Catalogs of the package pass a capsule of the session.
+    # Catalogs of `datafusion` pass a capsule of the session.
     if package not in ("datafusion", "builtins") or session is None:
         raise ConfigError(f"this is {needed}, and {type(session).__qualname__} of {package} is no session of it")
     return datafusion_table(source, session)

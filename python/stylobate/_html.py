@@ -1,6 +1,7 @@
-"""Scans, caches and graphs as HTML, which notebooks show in place of their `repr`.
+"""HTML views of scans, caches and graphs, which notebooks show in place of the `repr`.
 
-The HTML loads nothing, runs nothing, and takes its colours from the page. Every text is escaped: names come from files.
+The HTML loads nothing, runs nothing, and inherits its colors from the page. All text is escaped, since names come from
+files.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from stylobate.store_snapshot import Snapshot
 
 MAX_ROWS = 100
-"""Rows of a table; a line says how many more there are."""
+"""Maximum rows of a table; a last line gives the number of omitted rows."""
 
 MAX_TEXT = 400
-"""Characters of a text."""
+"""Maximum characters of a text."""
 
 MAX_PARTS = 64
-"""Parts of an adjacency list above which the edges of a graph are not counted: that reads a file of each part."""
+"""Maximum parts of an adjacency list up to which edges are counted: the count reads one file per part."""
 
 BAR_WIDTH, BAR_HEIGHT = 480, 14
 
@@ -47,11 +48,11 @@ USES = {
     "uploads": "uploads",
     "disk": "pages of objects",
 }
-"""Holders of memory and disk, as they are shown."""
+"""Display names of the holders of memory and disk."""
 
 
 def scan_html(scan: Scan) -> str:
-    """Returns the paths, filter and schema of a scan, and its number of rows if footers told it when it was made."""
+    """Returns the paths, filter and schema of a scan, and its row count if footers provided it on creation."""
     source = scan._source
     arguments = scan._arguments
     rows = getattr(source, "known_rows", None)
@@ -67,7 +68,7 @@ def scan_html(scan: Scan) -> str:
 
 
 def cache_html(cache: Cache) -> str:
-    """Returns the memory and disk of a cache by use, against what it may take."""
+    """Returns the memory and disk of a cache by use, relative to their capacity."""
     try:
         stats = cache.stats()
     except StylobateError as error:
@@ -89,8 +90,11 @@ def cache_html(cache: Cache) -> str:
 
 
 def graph_html(graph: Graph) -> str:
-    """Returns the types of a graph with their properties. Counts come from the small files that hold them; edges of
-    more than a few parts are not counted, nor is what cannot be read."""
+    """Returns the types of a graph with their properties and counts.
+
+    Counts come from the small files that hold them. Edges with more than `MAX_PARTS` parts and unreadable counts are
+    left out.
+    """
     info = graph._info
     counts: dict[str, int | None] = {}
     vertices = []
@@ -116,17 +120,17 @@ def graph_html(graph: Graph) -> str:
 
 
 def snapshot_html(snapshot: Snapshot) -> str:
-    """Returns the version and the types of a snapshot with their counts. Reads nothing."""
+    """Returns the version and the types of a snapshot with their counts. Does no I/O."""
     return snapshot_block("Snapshot", snapshot, [])
 
 
 def store_html(snapshot: Snapshot, name: str) -> str:
-    """Returns a store by the newest version that is known."""
+    """Returns the latest known version of a store."""
     return snapshot_block("GraphStore", snapshot, [("opened as", code(name))])
 
 
 def snapshot_block(title: str, snapshot: Snapshot, facts: Sequence[tuple[str, str | None]]) -> str:
-    """Returns a version of a store, after other facts."""
+    """Formats a version of a store, preceded by other facts."""
     entry = snapshot.entry
     schema = snapshot.schema
     vertices = [
@@ -150,12 +154,12 @@ def snapshot_block(title: str, snapshot: Snapshot, facts: Sequence[tuple[str, st
 
 
 def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a scan was asked for, apart from its paths."""
+    """Returns the arguments of a scan to show, apart from its paths."""
     return {name: arguments.get(name) for name in ("filter", "limit", "node")}
 
 
 def shown(value: Any) -> str:
-    """Formats an argument: a filter given as text without quotes, and no credentials."""
+    """Formats an argument: SQL filters without quotes, URLs without credentials."""
     return without_credentials(value if isinstance(value, str) else repr(value))
 
 
@@ -173,7 +177,7 @@ def properties_of(info: Mapping[str, Any]) -> dict[str, str]:
 
 
 def parts_of(info: Mapping[str, Any], counts: Mapping[str, int | None]) -> int:
-    """Returns the number of parts of the longest adjacency list; too many if a count is not known."""
+    """Returns the number of parts of the longest adjacency list; more than `MAX_PARTS` if a vertex count is unknown."""
     parts = 0
     for end in ("src", "dst"):
         count = counts.get(info[f"{end}_type"])
@@ -199,11 +203,11 @@ def edge_count(graph: Graph, ends: tuple[str, str, str]) -> int | None:
         return None
 
 
-# Parts of the HTML
+# HTML elements
 
 
 def text(value: Any) -> str:
-    """Escapes a text, and shortens it. Characters that no page may have are replaced."""
+    """Escapes and truncates a text. Characters that are invalid in HTML are replaced."""
     plain = str(value)
     if len(plain) > MAX_TEXT:
         plain = plain[: MAX_TEXT - 1] + "…"
@@ -217,7 +221,7 @@ def code(value: Any) -> str:
 
 
 def edge(ends: Sequence[str]) -> str:
-    """Formats an edge type with the types of its ends."""
+    """Formats an edge type with its endpoint types."""
     source, name, destination = ends
     return code(f"({source}) -[{name}]-> ({destination})")
 
@@ -230,12 +234,12 @@ def properties(types: Mapping[str, str]) -> str:
 
 
 def number(value: int | None) -> str:
-    """Formats a count; `–` if it is not known."""
+    """Formats a count; `–` if it is unknown."""
     return "–" if value is None else f"{value:,}"
 
 
 def size(count: int) -> str:
-    """Formats a number of bytes in binary units, as those of caches are given."""
+    """Formats a number of bytes in binary units, which cache sizes are given in."""
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -250,7 +254,7 @@ def without_credentials(shown: str) -> str:
 
 
 def block(title: str, facts: Iterable[tuple[str, str | None]], *body: str) -> str:
-    """Formats a title, facts whose values are HTML, and what follows. Facts without a value are left out."""
+    """Formats a title, facts whose values are HTML, and a body. Facts without a value are left out."""
     rows = "".join(
         f'<tr><th scope="row" style="text-align:left">{text(name)}</th>'
         f'<td style="text-align:left">{value}</td></tr>'
@@ -261,7 +265,7 @@ def block(title: str, facts: Iterable[tuple[str, str | None]], *body: str) -> st
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], noun: str) -> str:
-    """Formats rows of HTML; of too many, the first ones."""
+    """Formats rows of HTML, at most `MAX_ROWS` of them."""
     left = ' style="text-align:left"'
     names = "".join(f'<th scope="col"{left}>{text(name)}</th>' for name in head)
     lines = ["".join(f"<td{left}>{cell}</td>" for cell in row) for row in rows[:MAX_ROWS]]
@@ -272,7 +276,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], noun: str) -> str:
 
 
 def bar(name: str, held: Mapping[str, int], capacity: int) -> str:
-    """Draws the bytes that are held, by use, as parts of a bar as long as what may be held; below it the same as text."""
+    """Draws the bytes in use, by holder, as segments of a bar whose length is the capacity, with a text legend below.
+    """
     used = sum(held.values())
     whole = max(capacity, used, 1)
     parts = []

@@ -1,4 +1,4 @@
-"""Packages that only some methods need, and what is said where one of them is not installed."""
+"""Imports of optional dependencies, with errors that say which method needs the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["duckdb", "pandas", "polars", "pyarrow", "pyarrow_flight", "pyarrow_o
 
 
 def needed(package: str, by: str, install: str) -> Any:
-    """The package, or an ImportError that says who needs it, and why it is not there."""
+    """Imports a package. Raises ImportError with the method that needs it and the reason why it is unavailable."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
@@ -19,27 +19,27 @@ def needed(package: str, by: str, install: str) -> Any:
 
 
 def pyarrow(by: str) -> Any:
-    """pyarrow, for the method `by`."""
+    """Imports pyarrow for the method `by`."""
     return needed("pyarrow", by, "pyarrow")
 
 
 def pyarrow_flight(by: str) -> Any:
-    """pyarrow's client of Flight, for the method `by`."""
+    """Imports pyarrow's Flight client for the method `by`."""
     return needed("pyarrow.flight", by, "pyarrow")
 
 
 def pandas(by: str) -> Any:
-    """pandas, for the method `by`."""
+    """Imports pandas for the method `by`."""
     return needed("pandas", by, "pandas")
 
 
 def polars(by: str) -> Any:
-    """Polars, for the method `by`."""
+    """Imports Polars for the method `by`."""
     return needed("polars", by, "polars")
 
 
 def duckdb(by: str) -> Any:
-    """DuckDB, for the method `by`."""
+    """Imports DuckDB for the method `by`."""
     return needed("duckdb", by, "duckdb")
 
 
@@ -47,7 +47,7 @@ _found: list[Any] = []
 
 
 def pyarrow_or_none() -> Any | None:
-    """pyarrow, if it is installed."""
+    """Imports pyarrow, or returns None if it is not installed."""
     if not _found:
         try:
             _found.append(importlib.import_module("pyarrow"))

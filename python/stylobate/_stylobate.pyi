@@ -1,4 +1,4 @@
-"""What of the package is written in Rust. Its names are those of `stylobate`; see there."""
+"""The part of the package that is written in Rust. `stylobate` re-exports and documents these names."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

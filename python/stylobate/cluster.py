@@ -1,4 +1,4 @@
-"""Where the nodes of a cluster keep what: the placement that nodes and clients compute, without asking anyone.
+"""Placement of objects on the nodes of a cluster, as nodes and clients compute it, without any request.
 
     >>> from stylobate import cluster
     >>> nodes = ["a=10.0.0.1:9000", "b=10.0.0.2:9000", "c=10.0.0.3:9000,2"]
@@ -7,8 +7,8 @@
     >>> cluster.rank(nodes, "lake", "lineitem/part-0.parquet", offset=200 << 20)[:2]
     ['c', 'a']
 
-A node is an entry of a list, `[id=]host:port[,weight][,draining]`, or a dictionary with `id`, `weight` and `state`, as
-nodes describe each other: those that are `down` or `draining` are home of nothing.
+A node is an entry of a node list, `[id=]host:port[,weight][,draining]`, or a dictionary with `id`, `weight` and
+`state`, as in the node's own description. A node that is `down` or `draining` is the home of nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from stylobate._stylobate import choose_by_load, rank_nodes, view_digest
 __all__ = ["STRIPE_BYTES", "choose", "digest", "home", "rank"]
 
 STRIPE_BYTES = 64 << 20
-"""Bytes of a stripe: each stripe of an object has a home of its own."""
+"""Size of a stripe in bytes. Each stripe of an object has its own home."""
 
 
 def home(nodes: Sequence[str | Mapping[str, Any]], bucket: str, key: str, offset: int = 0) -> str | None:
-    """The id of the node that is home of the byte at `offset` of an object; `None` if no node is up.
+    """Returns the id of the home node of the byte at `offset` of an object; None if no node is up.
 
     >>> from stylobate import cluster
     >>> cluster.home(["a=h:1", "b=h:2,draining"], "lake", "part-0")
@@ -37,15 +37,19 @@ def home(nodes: Sequence[str | Mapping[str, Any]], bucket: str, key: str, offset
 
 
 def rank(nodes: Sequence[str | Mapping[str, Any]], bucket: str, key: str, offset: int = 0) -> list[str]:
-    """The ids of all nodes that are up, in the order in which they stand in for each other: home, deputy, others."""
+    """Returns the ids of all nodes that are up, in failover order: the home, its deputy, then the others."""
     return rank_nodes(entries(nodes), bucket, key, offset, len(nodes))
 
 
 def choose(in_flight: Sequence[int], total: int, nodes: int) -> int:
-    """The place in rank of the node to ask next: 0, the home, unless it has more than its share to do.
+    """Returns the position in rank of the node to ask next: 0, the home, unless it is overloaded.
 
-    `in_flight` are the requests that the first nodes in rank have not answered yet, `total` those that no node has, and
-    `nodes` is the number of nodes that are up. All of them are the caller's own.
+    Args:
+        in_flight: Requests in flight to the first nodes in rank.
+        total: Requests in flight to all nodes.
+        nodes: Number of nodes that are up.
+
+    All requests are those of the caller alone.
 
     >>> from stylobate import cluster
     >>> cluster.choose([30, 2, 0], total=40, nodes=10)
@@ -55,12 +59,12 @@ def choose(in_flight: Sequence[int], total: int, nodes: int) -> int:
 
 
 def digest(nodes: Sequence[str | Mapping[str, Any]]) -> str:
-    """The digest of a list of nodes: lists of equal digests place everything alike."""
+    """Returns the digest of a node list. Lists with the same digest have the same placement."""
     return view_digest(entries(nodes))
 
 
 def entries(nodes: Sequence[str | Mapping[str, Any]]) -> list[str]:
-    """The nodes as texts; a single text is a mistake."""
+    """Returns the nodes as strings. Raises TypeError for a single string."""
     if isinstance(nodes, str):
         raise TypeError(f"nodes: give a list, such as [{nodes!r}]")
     return [node if isinstance(node, str) else json.dumps(dict(node)) for node in nodes]

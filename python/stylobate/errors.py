@@ -1,4 +1,4 @@
-"""The exceptions of this package: a tree below `StylobateError`, with Python's own classes beside it."""
+"""The exceptions of this package: subclasses of `StylobateError`, and of the matching built-in exceptions."""
 
 __all__ = [
     "AlreadyExistsError",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class StylobateError(Exception):
-    """Any error of this package.
+    """Base class of all errors of this package.
 
     >>> import stylobate as st
     >>> try:
@@ -33,72 +33,79 @@ class StylobateError(Exception):
 
 
 class NotFoundError(StylobateError, FileNotFoundError):
-    """No file or object is where it was looked for. Correct the path or the pattern."""
+    """A file or object does not exist. Correct the path or the pattern."""
 
 
 class AlreadyExistsError(StylobateError, FileExistsError):
-    """A file or object is there that was not to be replaced. Give another name, or allow it."""
+    """A file or object already exists and must not be replaced. Give another name, or allow overwriting."""
 
 
 class CorruptFileError(StylobateError):
-    """The bytes of a file are not what its format says they are. Write it again from its source."""
+    """The contents of a file violate its format. Write the file again from its source."""
 
 
 class UnsupportedError(StylobateError):
-    """A file that is right uses something that cannot be read, such as encryption; or data has a type or a value
-    that cannot be written."""
+    """A valid file uses an unsupported feature, such as encryption; or a type or value of the data cannot be written.
+    """
 
 
 class SchemaError(StylobateError):
-    """Files that are scanned together have types that do not go together: scan them apart. Or the types of a graph store
-    cannot be as they were given."""
+    """Files that are scanned together have incompatible types, or the schema of a graph store is invalid.
+
+    Scan incompatible files separately.
+    """
 
 
 class FilterError(StylobateError, ValueError):
-    """A filter cannot be understood, or does not fit the columns. Correct it."""
+    """A filter cannot be parsed, or does not match the types of the columns. Correct it."""
 
 
 class ColumnNotFoundError(StylobateError, KeyError):
-    """No file has such a column. The message names those that there are."""
+    """No file has the column. The message lists the existing ones."""
 
     def __str__(self) -> str:
-        # A KeyError shows its message in quotes.
+        # KeyError would show the message in quotes.
         return str(self.args[0]) if self.args else ""
 
 
 class ObjectChangedError(StylobateError):
-    """An object was replaced while it was read. Read it again: both versions are never mixed."""
+    """An object was replaced while it was read. Read it again: versions are never mixed."""
 
 
 class StorageError(StylobateError, OSError):
-    """Bytes could not be had or written: the store refused, failed or did not answer in time."""
+    """A read or a write failed: the store refused the request, failed or timed out."""
 
 
 class ConfigError(StylobateError, ValueError):
-    """An option, a URL or a configuration file cannot be used. The message says what to write instead."""
+    """An option, a URL or a configuration file is invalid. The message says what to write instead."""
 
 
 class InvalidDataError(StylobateError, ValueError):
-    """Rows cannot be taken as they were given, and none of them were. The message names type, column and row; of a CSV or
-    JSON file, the line."""
+    """Rows were rejected, all of them. The message names the type, column and row; for a CSV or JSON file, the line."""
 
 
 class QueryError(StylobateError, ValueError):
-    """SQL cannot be understood, names what is not there, has types that do not fit, or computes a value that there is not,
-    such as a division by zero. Correct it."""
+    """A SQL query is invalid, or a computation in it fails.
+
+    It has a syntax error, an unknown name, incompatible types, or a value that cannot be computed, such as a division
+    by zero. Correct it.
+    """
 
 
 class OutOfMemoryError(StylobateError, MemoryError):
-    """A query needs more memory than its cache has, and cannot store more on disk. Give it a larger cache, or read fewer
-    columns or rows."""
+    """A query needs more memory than its cache has, and cannot spill more to disk.
+
+    Use a larger cache, or read fewer columns or rows.
+    """
 
 
 class ConflictError(StylobateError):
-    """Somebody else committed to the graph store first. Nothing of this commit is visible: refresh, and commit again."""
+    """Another process committed to the graph store first. Nothing of this commit is visible: refresh, and commit again.
+    """
 
 
 class WriterFencedError(ConflictError):
-    """A later writer of the graph store took over. Nothing of this commit is visible: ask for a writer anew."""
+    """A later writer of the graph store took over. Nothing of this commit is visible: request a new writer."""
 
 
 for _name in __all__:

@@ -1,4 +1,4 @@
-"""A read-only file system for fsspec: objects under a URL, read through the page cache of this process."""
+"""A read-only file system for fsspec: objects below a URL, read through the page cache of this process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["StylobateFileSystem"]
 
 
 class StylobateFile(AbstractBufferedFile):
-    """One version of an object, opened for reading anywhere in it.
+    """One version of an object, open for random reads.
 
-    Bytes come from the page cache, so none are kept here besides.
+    Reads are served from the page cache, so the file has no buffer of its own.
     """
 
     DEFAULT_BLOCK_SIZE = 1 << 20
@@ -35,15 +35,15 @@ class StylobateFile(AbstractBufferedFile):
 
 
 class StylobateFileSystem(AbstractFileSystem):
-    """Files below a folder or URL, for pandas, Dask, pyarrow and whatever else takes a file system of fsspec.
+    """A read-only file system below a folder or URL, for pandas, Dask, pyarrow and other users of fsspec.
 
-    Paths are relative to `root`, a folder or a URL. What is read again comes from the pages of `cache`, by default those
-    of `default_cache()`. Nothing can be written. As a URL: `stylobate://trips.parquet`, with `root` among the options.
+    Paths are relative to `root`, a folder or a URL. Repeated reads are served from the page cache of `cache`. Default:
+    `default_cache()`. As a URL: `stylobate://trips.parquet`, with `root` among the storage options.
 
-    With `nodes`, the S3 addresses of storage nodes (`["10.0.0.1:9000", "10.0.0.2:9000"]`), each byte is asked of the node
-    that keeps it, without a hop from node to node, and of another one if that fails or is slow. `root` is then
-    `s3://bucket` or below, or left out: then paths begin with the bucket. Some of the nodes of a cluster are enough; the
-    list of all comes from them. They are reached by plain HTTP unless `storage_options` has `allow_http=False`.
+    With `nodes`, the S3 addresses of storage nodes (`["10.0.0.1:9000", "10.0.0.2:9000"]`), each range is requested
+    directly from its home node, and from another node if that one fails or is slow. `root` is then `s3://bucket` or a
+    prefix below it; without a root, paths begin with the bucket. A few nodes of the cluster are enough: they return the
+    list of all nodes. Nodes are reached over plain HTTP unless `storage_options` has `allow_http=False`.
 
     >>> import pandas, stylobate as st
     >>> files = st.StylobateFileSystem(".")
@@ -58,7 +58,7 @@ class StylobateFileSystem(AbstractFileSystem):
 
     protocol = "stylobate"
     root_marker = ""
-    # Two of the same URL are cheap, and may have different caches.
+    # Instances of the same URL are cheap, and may have different caches.
     cachable = False
 
     def __init__(
@@ -71,7 +71,7 @@ class StylobateFileSystem(AbstractFileSystem):
         url: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
-        # Functions of fsspec have an argument of the name `url` themselves, so that only some can pass it on.
+        # Some functions of fsspec have an argument `url` of their own, and cannot pass another one: hence `root`.
         root = url if root is None else root
         if root is None and nodes is None:
             raise ConfigError("root: give the folder or URL that paths are relative to")
@@ -84,7 +84,7 @@ class StylobateFileSystem(AbstractFileSystem):
         self._connect = partial(
             ObjectStoreReader, nodes=self.nodes, storage_options=options_of_store, cache=cache
         )
-        # By what comes before the keys: the bucket, if paths begin with it.
+        # By the prefix of keys: the bucket, if paths begin with it; otherwise empty.
         self._readers: dict[str, ObjectStoreReader] = {}
         if root is not None:
             self._readers[""] = self._connect(self.url)
@@ -92,7 +92,7 @@ class StylobateFileSystem(AbstractFileSystem):
             raise ConfigError("nodes: give one or more")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without its cache: elsewhere it reads through the default one of that process.
+        # Without the cache: an unpickled file system reads through the default cache of its process.
         options = {name: value for name, value in self.storage_options.items() if name != "cache"}
         return make_instance, (type(self), self.storage_args, options)
 
@@ -101,7 +101,7 @@ class StylobateFileSystem(AbstractFileSystem):
         return f"stylobate:{self.url}" + (f" through {', '.join(self.nodes)}" if self.nodes else "")
 
     def _at(self, path: str) -> tuple[ObjectStoreReader, str, str]:
-        """The reader of a path, the key in it, and what comes before keys."""
+        """Returns the reader for a path, the key within it, and the prefix of its keys."""
         if reader := self._readers.get(""):
             return reader, path, ""
         bucket, _, key = path.partition("/")
@@ -118,7 +118,7 @@ class StylobateFileSystem(AbstractFileSystem):
         return [one.strip("/") for one in stripped] if isinstance(stripped, list) else stripped.strip("/")
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Name, size, type, ETag and time of change of a file, or name and type of a folder."""
+        """Returns the name, size, type, ETag and modification time of a file, or the name and type of a folder."""
         path = self._strip_protocol(path)
         reader, key, before = self._at(path)
         if key:
@@ -132,7 +132,7 @@ class StylobateFileSystem(AbstractFileSystem):
         raise NotFoundError(f"{path}: no such file or folder below {self.url}")
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """The files and folders in a folder, or the file itself."""
+        """Lists the files and folders in a folder, or the file itself."""
         path = self._strip_protocol(path)
         reader, key, before = self._at(path)
         objects, folders = reader.list(f"{key}/" if key else "")
@@ -146,11 +146,11 @@ class StylobateFileSystem(AbstractFileSystem):
         return entries if detail else [entry["name"] for entry in entries]
 
     def modified(self, path: str) -> datetime.datetime:
-        """When the file was changed last."""
+        """Returns the modification time of the file."""
         return self.info(path)["mtime"]
 
     def ukey(self, path: str) -> str:
-        """What changes when the file does."""
+        """Returns a key that changes when the file changes."""
         info = self.info(path)
         return str(info.get("etag") or (info.get("mtime"), info["size"]))
 
@@ -171,7 +171,7 @@ class StylobateFileSystem(AbstractFileSystem):
         return reader.open(key)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """The bytes of a file, or of a part of it; negative positions count from its end."""
+        """Reads a file or a range of it. Negative positions count from the end."""
         file = self._opened(self._strip_protocol(path))
         return file.read(*within(file.size, start, end))
 
@@ -184,7 +184,7 @@ class StylobateFileSystem(AbstractFileSystem):
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """The bytes of several parts of files. Those of one file are read together."""
+        """Reads several ranges of files. Ranges of the same file are read together."""
         begin = [starts] * len(paths) if starts is None or isinstance(starts, int) else list(starts)
         end = [ends] * len(paths) if ends is None or isinstance(ends, int) else list(ends)
         if not len(paths) == len(begin) == len(end):
@@ -208,13 +208,13 @@ class StylobateFileSystem(AbstractFileSystem):
 
 
 def within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """The part of so many bytes that a slice from `start` to `end` is."""
+    """Returns the range of the slice from `start` to `end` of `size` bytes."""
     first, last, _ = slice(start, end).indices(size)
     return first, max(first, last)
 
 
 def file_info(meta: Mapping[str, Any], before: str) -> dict[str, Any]:
-    """What fsspec wants to know of a file, whose name continues `before`."""
+    """Returns the fsspec entry of a file, whose name is prefixed with `before`."""
     changed = datetime.datetime.fromtimestamp(meta["modified"], datetime.timezone.utc)
     return {
         "name": before + meta["path"],
@@ -227,5 +227,5 @@ def file_info(meta: Mapping[str, Any], before: str) -> dict[str, Any]:
 
 
 def folder_info(path: str) -> dict[str, Any]:
-    """What fsspec wants to know of a folder."""
+    """Returns the fsspec entry of a folder."""
     return {"name": path, "size": 0, "type": "directory"}

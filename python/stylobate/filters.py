@@ -1,4 +1,4 @@
-"""Filters in the forms in which callers give them, as one `Expr`."""
+"""Conversion of user-given filters to an `Expr`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPERATORS: dict[str, Callable[[Column, Any], Expr]] = {
 
 
 def condition(filter: Filter) -> Expr:
-    """The filter as an expression: a text is parsed, and a column is one of booleans."""
+    """Converts a filter to an expression: a string is parsed as SQL, and a column must be boolean."""
     if isinstance(filter, Expr):
         return filter
     if isinstance(filter, Column):
@@ -42,13 +42,14 @@ def condition(filter: Filter) -> Expr:
 
 
 def both(first: Filter | None, second: Filter) -> Expr:
-    """Rows for which both hold; without a first one, the second."""
+    """Returns the conjunction of two filters; the second one if the first is None."""
     return condition(second) if first is None else condition(first) & condition(second)
 
 
 def from_tuples(filters: Filters) -> Expr:
-    """The disjunctive normal form of pyarrow: `(column, operator, value)` joined by AND in a list, and such lists joined by
-    OR in a list of lists.
+    """Converts a filter in pyarrow's disjunctive normal form.
+
+    A list of `(column, operator, value)` tuples is joined by AND, and a list of such lists by OR.
 
     >>> from stylobate.filters import from_tuples
     >>> from_tuples([("city", "==", "Oslo"), ("fare", "<", 10)])
@@ -67,14 +68,14 @@ def from_tuples(filters: Filters) -> Expr:
 
 
 def conjunction(terms: Sequence[Any]) -> Expr:
-    """All of several terms."""
+    """Returns the conjunction of several terms."""
     if not terms:
         raise FilterError("filters: a list of terms is empty")
     return reduce(and_, [term(given) for given in terms])
 
 
 def term(given: Any) -> Expr:
-    """One comparison."""
+    """Converts one comparison."""
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 3:
         raise FilterError(f"filters: give (column, operator, value), not {given!r}")
 

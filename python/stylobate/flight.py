@@ -1,5 +1,5 @@
-"""A scan that storage nodes do: planned by one of them through its Flight door, and read as it comes, each part from the
-nodes that its endpoint names."""
+"""Scans by storage nodes over Arrow Flight: one node plans the scan, and each part is read from the nodes that hold it.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = ["FlightScan"]
 
 VERSION = 1
 FOREIGN_TICKET = "ticket: not one of this node"
-"""What a node says about the ticket of one that has another secret."""
+"""Message of a node that receives a ticket signed with another secret."""
 
 
 class FlightScan:
-    """The work behind `stylobate.Scan` where a node reads the files, or several do."""
+    """Implementation of `stylobate.Scan` for files that one or more nodes read."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class FlightScan:
         self._flight = optional.pyarrow_flight("a scan by a node")
         self._nodes = [node] if isinstance(node, str) else list(node)
         self._token = token
-        # Addresses that did not answer: they are asked after all others.
+        # Addresses that failed to answer, which are tried last.
         self._failed: set[str] = set()
         if not self._nodes:
             raise ConfigError("node: give one or more")
@@ -82,7 +82,7 @@ class FlightScan:
             self.schema = self._plan(client_of, self._command)[1].schema
 
     def count(self) -> int:
-        # Without columns there are none to be dictionaries.
+        # The names in `dictionary` would not be among the columns.
         command = {**self._command, "columns": [], "dictionary": None}
         return sum(batch.num_rows for batch in self._batches(command))
 
@@ -93,7 +93,10 @@ class FlightScan:
         return self._batches(self._command)
 
     def _batches(self, command: dict[str, Any]) -> Iterator[pyarrow.RecordBatch]:
-        """The batches of all endpoints, in order. A limit holds for each of them, and here for all."""
+        """Yields the batches of all endpoints, in order.
+
+        Nodes apply a limit to each endpoint separately; it is applied to the whole here.
+        """
         left = self._limit
         with self._clients() as client_of:
             planner, planned = self._plan(client_of, command)
@@ -110,9 +113,12 @@ class FlightScan:
     def _endpoint(
         self, client_of: ClientOf, endpoint: flight.FlightEndpoint, planner: str
     ) -> Iterator[pyarrow.RecordBatch]:
-        """The batches of an endpoint. If a node breaks off, another one sends the rows that are missing: the rows of a
-        ticket come in the same order from all nodes that share a ticket secret. One that does not cannot go on, and may
-        divide the scan in another way: that is an error."""
+        """Yields the batches of an endpoint.
+
+        If a node fails, another one resumes after the rows that arrived: nodes that share a ticket secret return the
+        rows of a ticket in the same order. A node without the secret cannot resume, and might split the scan in another
+        way, so that is an error.
+        """
         sources = self._sources(endpoint, planner)
         done = 0
         refusal: StylobateError | None = None
@@ -125,14 +131,14 @@ class FlightScan:
                     yield batch
                 return
             except StylobateError as error:
-                # The node that gave the ticket knows best what is wrong with it.
+                # The node that issued the ticket has the most specific error.
                 if source == planner:
                     refusal = error
                     if not self._is_failure(error):
                         raise
                 is_foreign |= FOREIGN_TICKET in str(error)
                 self._failed.add(source)
-                # A limited scan may find a newer version of the file, another part of a scan does not.
+                # The next node may read a newer version of the file if the scan has a limit, but not otherwise.
                 if not sources or (done and self._limit is not None):
                     if is_foreign:
                         raise StorageError(
@@ -144,7 +150,7 @@ class FlightScan:
     def _stream(
         self, client: flight.FlightClient, ticket: flight.Ticket, skipped: int
     ) -> Iterator[pyarrow.RecordBatch]:
-        """The batches of a ticket, without the first rows."""
+        """Yields the batches of a ticket, without the first `skipped` rows."""
         reader = self._told(partial(client.do_get, ticket, self._options()))
         while True:
             try:
@@ -159,9 +165,9 @@ class FlightScan:
                 yield batch.slice(dropped)
 
     def _sources(self, endpoint: flight.FlightEndpoint, planner: str) -> list[str]:
-        """The nodes to ask for an endpoint, in order: those that it names, the one that gave the ticket, all others."""
+        """Returns the nodes to ask for an endpoint, in order: the ones it names, the planner, then all others."""
         named = [location.uri.decode() for location in endpoint.locations]
-        # A token that was given for TLS is not sent without it.
+        # Never send a token that was given for a TLS address in plaintext.
         named = [uri for uri in named if scheme(uri) == scheme(planner)]
         sources = list(dict.fromkeys([*named, planner, *self._nodes]))
         return sorted(sources, key=lambda source: source in self._failed)
@@ -173,7 +179,7 @@ class FlightScan:
 
     @contextmanager
     def _clients(self) -> Iterator[ClientOf]:
-        """What gives the client of an address; all of them are closed in the end."""
+        """Yields a function that returns the client of an address, and closes all clients on exit."""
         clients: dict[str, flight.FlightClient] = {}
 
         def client_of(address: str) -> flight.FlightClient:
@@ -192,14 +198,17 @@ class FlightScan:
         return self._flight.FlightCallOptions(headers=headers, read_options=self._read_options())
 
     def _read_options(self) -> Any:
-        """Values at addresses that their types need: in the messages of gRPC they lie anywhere, and not all who take Arrow
-        data allow that. Older versions of pyarrow cannot move them."""
+        """Returns read options that align buffers as their types require.
+
+        Buffers in gRPC messages have any address, which some Arrow consumers reject. Older versions of pyarrow cannot
+        align them.
+        """
         ipc = optional.pyarrow("a scan by a node").ipc
         alignment = getattr(ipc, "Alignment", None)
         return ipc.IpcReadOptions(ensure_alignment=alignment.DataTypeSpecific) if alignment else None
 
     def _plan(self, client_of: ClientOf, command: dict[str, Any]) -> tuple[str, flight.FlightInfo]:
-        """The node that answers first, in the order of the list, and the flight of the command."""
+        """Returns the first node that answers, in list order, and its plan for the command."""
         said = {key: value for key, value in command.items() if value is not None}
         descriptor = self._flight.FlightDescriptor.for_command(json.dumps(said).encode())
         nodes = sorted(self._nodes, key=lambda node: node in self._failed)
@@ -214,7 +223,7 @@ class FlightScan:
                     raise
 
     def _is_failure(self, error: StylobateError) -> bool:
-        """Whether the node did not answer, rather than refuse."""
+        """Returns whether the node failed to answer, as opposed to rejecting the request."""
         flight = self._flight
         failures = (
             flight.FlightUnavailableError,
@@ -225,12 +234,12 @@ class FlightScan:
         return isinstance(error.__cause__, failures)
 
     def _told(self, call: Callable[[], Any]) -> Any:
-        """What the call gives; errors of the node as this package's."""
+        """Runs a call, and converts errors of the node to exceptions of this package."""
         pyarrow = optional.pyarrow("a scan by a node")
         try:
             return call()
         except KeyError as error:
-            # pyarrow's class for what a server says is not there.
+            # pyarrow raises KeyError if the server returns NOT_FOUND.
             raise NotFoundError(said(error)) from error
         except pyarrow.ArrowInvalid as error:
             raise invalid(said(error)) from error
@@ -239,19 +248,19 @@ class FlightScan:
 
 
 def scheme(uri: str) -> str:
-    """What a URI begins with; `grpc` and `grpc+tcp` are the same."""
+    """Returns the scheme of a URI; `grpc+tcp` is the same as `grpc`."""
     return uri.partition("://")[0].removesuffix("+tcp")
 
 
 def said(error: BaseException) -> str:
-    """The server's words, out of those that pyarrow adds."""
+    """Returns the server's message without the text that pyarrow adds."""
     text = str(error.args[0]) if error.args else str(error)
     _, _, words = text.rpartition(", with message: ")
     return re.split(r"\. (?:gRPC client debug context|Client context|Detail): ", words, maxsplit=1)[0]
 
 
 def invalid(words: str) -> StylobateError:
-    """The error for what a node cannot understand or read."""
+    """Returns the exception for a request that a node cannot parse or read."""
     if words.startswith("filter: "):
         return FilterError(words)
     if words.startswith("no column "):

@@ -1,4 +1,4 @@
-"""`generate_tpch`, `generate_tpcds` and `generate_snb`, which make the tables of benchmarks, and what they return."""
+"""`generate_tpch`, `generate_tpcds` and `generate_snb`: generators of benchmark tables, and their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Generated", "GeneratedFile", "GeneratedTable", "generate_snb", "gene
 
 @dataclass(frozen=True)
 class GeneratedFile:
-    """A file: its `path` or URL, its `table`, which `part` of it, its `rows` and `bytes`."""
+    """A generated file: its `path` or URL, `table`, `part` number, `rows` and `bytes`."""
 
     path: str
     table: str
@@ -33,23 +33,23 @@ class GeneratedFile:
 
 @dataclass(frozen=True)
 class Generated:
-    """What was made: the `files`, also those that an earlier run had made already."""
+    """Result of a generator: the `files`, including those that an earlier run completed."""
 
     files: list[GeneratedFile]
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """The number of rows of all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """The size of all files in bytes."""
         return sum(file.bytes for file in self.files)
 
 
 class GeneratedStream:
-    """Where the rows of a generated table come from: an Arrow stream."""
+    """Row source of a generated table, as an Arrow stream."""
 
     def __init__(self, table: _stylobate.GeneratedTable) -> None:
         self._table = table
@@ -69,9 +69,9 @@ class GeneratedStream:
 
 
 class GeneratedTable(Rows):
-    """A table of a benchmark, made again each time that it is read.
+    """A benchmark table, generated again on each read.
 
-    Like a `Scan` it is an Arrow stream, which pyarrow, pandas, Polars and DuckDB read.
+    Like a `Scan`, it is an Arrow stream, which pyarrow, pandas, Polars and DuckDB read.
 
     >>> import stylobate as st
     >>> nation = st.generate_tpch(0.01, tables="nation")["nation"]
@@ -85,7 +85,7 @@ class GeneratedTable(Rows):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the table."""
         return self._name
 
     def __repr__(self) -> str:
@@ -124,36 +124,36 @@ def generate_tpch(
 def generate_tpch(
     scale_factor: float = 1, output: Path | None = None, **given: Any
 ) -> Generated | dict[str, GeneratedTable]:
-    """Makes the eight tables of TPC-H: files in `output`, or without it streams.
+    """Generates the eight tables of TPC-H: files in `output`, or streams without it.
 
-    Files are Parquet with snappy unless something else is asked for, one for each table, with a manifest
-    beside them: `manifest.json` holds row counts and checksums. The same call, repeated after it was
-    interrupted, goes on with the files that are missing. Rows are the same whatever the number of threads.
-    Repeated strings are dictionaries from the beginning, decimals and dates are what the benchmark says.
+    By default each table is one snappy-compressed Parquet file. `manifest.json` next to the files holds row counts and
+    checksums. Repeating an interrupted call generates the missing files. Rows do not depend on the number of threads.
+    Repeated strings are dictionary-encoded; decimals and dates have the types of the benchmark.
 
     Args:
-        scale_factor: How large: at 1, about 1 GB of text. Fractions from 0.001 on.
-        output: A folder, which is made if it is missing, or a URL: `s3://`, `gs://` or `az://`. Without it,
-            nothing is written: the tables are returned as Arrow streams, by name.
-        tables: Only these.
-        parts: Cut each table into so many parts, with a file for each.
-        part: Make only this part, from 1.
-        format: `"parquet"`, `"orc"`, `"csv"` or `"arrow"` (Arrow IPC).
-        compression: Of Parquet and ORC: `"snappy"`, `"zstd(3)"` and so on; see `write_parquet` and `write_orc`.
-        row_group_size: Of Parquet: rows of a row group at most. Default: 1,048,576.
-        sink: How local files are written.
-        durability: `"fsync"`: the files survive a loss of power; `"none"`: the end of the process.
-        overwrite: Begin anew, and replace files that are there.
-        threads: Threads that make rows, and as many that encode them. Default: one for each core.
-        storage_options: Options of the store, as of `scan`.
-        progress: Called now and then with the rows and bytes so far, and at the end. What it raises ends the
-            work.
-        row_group_rows: An old name of `row_group_size`.
+        scale_factor: Scale factor: 1 is about 1 GB of text. The minimum is 0.001. Default: 1.
+        output: Folder, which is created if missing, or URL (`s3://`, `gs://` or `az://`) of the files. Default: none,
+            the tables are returned as Arrow streams by name.
+        tables: Names of the tables to generate. Default: all.
+        parts: Number of parts of each table, one file each. Default: 1.
+        part: Number of the only part to generate, from 1. Default: all parts.
+        format: `"parquet"`, `"orc"`, `"csv"` or `"arrow"` (Arrow IPC). Default: `"parquet"`.
+        compression: Codec of Parquet and ORC files, such as `"snappy"` or `"zstd(3)"`; see `write_parquet` and
+            `write_orc`.
+        row_group_size: Maximum rows per row group of Parquet files. Default: 1,048,576.
+        sink: Writer of local files: `"auto"`, `"thread"`, `"io_uring"` or `"io_uring_direct"`. Default: `"auto"`.
+        durability: `"fsync"`: files survive a power loss; `"none"`: only the end of the process. Default: `"fsync"`.
+        overwrite: Whether to start over and replace existing files. Default: False.
+        threads: Number of threads that generate rows, and of threads that encode them. Default: one per core.
+        storage_options: Options of the store, as for `scan`.
+        progress: Function that is called periodically and at the end with the rows and bytes so far. An exception in it
+            ends the operation.
+        row_group_rows: Deprecated name of `row_group_size`.
 
     Raises:
-        AlreadyExistsError: Something else is in the folder.
-        ConfigError: There is no such scale, part or table.
-        StorageError: The disk is full, the store refuses.
+        AlreadyExistsError: The folder has other contents.
+        ConfigError: The scale factor, part or table does not exist.
+        StorageError: The disk is full, or the store refused the write.
 
     >>> import stylobate as st
     >>> made = st.generate_tpch(0.01, "tpch", tables=["nation", "supplier"])
@@ -198,10 +198,10 @@ def generate_tpcds(
 def generate_tpcds(
     scale_factor: float = 1, output: Path | None = None, **given: Any
 ) -> Generated | dict[str, GeneratedTable]:
-    """Makes the 24 tables of TPC-DS and `dbgen_version`: files in `output`, or without it streams.
+    """Generates the 24 tables of TPC-DS and `dbgen_version`: files in `output`, or streams without it.
 
-    All is as with `generate_tpch`. TPC-DS defines the scales 1, 10, 100 and so on; between them its tables grow
-    by leaps.
+    Arguments and results are those of `generate_tpch`. TPC-DS defines the scale factors 1, 10, 100 and so on; between
+    them table sizes grow in steps.
 
     >>> import stylobate as st
     >>> st.generate_tpcds(1, "tpcds", tables=["store", "warehouse"]).rows
@@ -244,14 +244,14 @@ def generate_snb(
 def generate_snb(
     scale_factor: float = 1, output: Path | None = None, **given: Any
 ) -> Generated | dict[str, GeneratedTable]:
-    """Makes the seven tables of a social network, as graph stores are measured with.
+    """Generates the seven tables of a social network, a benchmark for graph stores.
 
-    All is as with `generate_tpch`, but that CSV has `|` between its fields, and that `seed` says which network is
-    made. At scale 1 there are 10,000 `persons`, 100,000 `posts`, 50,000 `comments`, and as edges 100,000 `knows`,
-    150,000 `has_creator`, 100,000 `likes` and 30,000 `reply_of`; fractions from 0.001 on. Some pairs have several
-    edges. Edges of `has_creator` come from posts and comments, those of `likes` and `reply_of` lead to both: by
-    type of their ends, the same are in `post_has_creator`, `comment_has_creator`, `likes_post`, `likes_comment`,
-    `reply_of_post` and `reply_of_comment`, which are made where `tables` names them.
+    Arguments and results are those of `generate_tpch`, except that CSV fields are separated by `|`, and that `seed`
+    selects the network. Scale factor 1 has 10,000 `persons`, 100,000 `posts` and 50,000 `comments`; and as edges
+    100,000 `knows`, 150,000 `has_creator`, 100,000 `likes` and 30,000 `reply_of`. The minimum is 0.001. Some pairs have
+    parallel edges. Edges of `has_creator` start at posts and comments; those of `likes` and `reply_of` end at both. The
+    same edges by endpoint type are in `post_has_creator`, `comment_has_creator`, `likes_post`, `likes_comment`,
+    `reply_of_post` and `reply_of_comment`, which are generated only if `tables` names them.
 
     >>> import stylobate as st
     >>> import pyarrow as pa

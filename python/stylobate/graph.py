@@ -1,4 +1,4 @@
-"""`open_graph` and what it gives: a `Graph` in the GraphAr format, its `Vertices` and its `Edges`."""
+"""`open_graph` and its results: a `Graph` in the GraphAr format, its `Vertices` and its `Edges`."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def open_graph(
     strict: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Opens a graph in the GraphAr format: a path or URL of the file that describes it, `NAME.graph.yml`, or of the
-    folder of the only one.
+    """Opens a graph in the GraphAr format.
 
-    Each file of the graph is read in the version that it had when it was first needed: open the graph anew to see
-    what was written since.
+    Each file is read in the version that it had when it was first needed. Open the graph again to see later writes.
 
     Args:
-        url: The file, or its folder. URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`.
-        cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
-        prefix: Where vertices and edges are. Default: what the file says, or else where it is itself.
-        strict: Refuses what deviates from the format. By default all is read that official libraries wrote.
+        url: Path or URL of the graph info file, `NAME.graph.yml`, or of a folder that holds exactly one. URLs are
+            `s3://`, `gs://`, `az://`, `http(s)://` and `file://`.
+        cache: Cache of decoded columns. Default: `default_cache()`.
+        prefix: Location of the vertices and edges. Default: the one in the graph info file, or else its folder.
+        strict: Whether to reject deviations from the format. Default: False, everything that the official libraries
+            write is accepted.
         storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`.
 
     Raises:
-        NotFoundError: A file is not there, or there are several to choose from.
-        CorruptFileError: A file is wrong; the message names it, and the key.
+        NotFoundError: A file does not exist, or the folder has several graph info files.
+        CorruptFileError: A file is invalid. The message names the file and the key.
 
     >>> import stylobate as st
     >>> graph = st.open_graph("social/social.graph.yml")
@@ -62,7 +62,7 @@ def open_graph(
 
 
 class Graph:
-    """A graph that is open. Made by `open_graph`."""
+    """An open graph. Created by `open_graph`."""
 
     def __init__(self, local: LocalGraph, shown: str) -> None:
         self._local = local
@@ -71,25 +71,25 @@ class Graph:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the graph."""
         return self._info["name"]
 
     @property
     def vertex_types(self) -> list[str]:
-        """The types of its vertices."""
+        """The names of the vertex types."""
         return [vertex["type"] for vertex in self._info["vertices"]]
 
     @property
     def edge_types(self) -> list[tuple[str, str, str]]:
-        """The types of its edges, each between the types of its ends."""
+        """The edge types as `(source, edge, destination)`."""
         return [(edge["src_type"], edge["edge_type"], edge["dst_type"]) for edge in self._info["edges"]]
 
     def info(self) -> dict[str, Any]:
-        """What its files say of it: types, properties, chunk sizes, lists, formats."""
+        """Returns the contents of the info files: types, properties, chunk sizes, adjacency lists, formats."""
         return copy.deepcopy(self._info)
 
     def vertices(self, type: str) -> Vertices:
-        """The vertices of a type.
+        """Returns the vertices of a type.
 
         >>> import stylobate as st
         >>> people = st.open_graph("social/social.graph.yml").vertices("person")
@@ -100,9 +100,10 @@ class Graph:
         return Vertices(self._local.vertices(type), info)
 
     def edges(self, source: str, edge: str, destination: str, order: str | None = None) -> Edges:
-        """The edges of a type between vertices of two types, in one of the orders that they are kept in:
-        `"ordered_by_source"`, `"ordered_by_dest"`, `"unordered_by_source"` or `"unordered_by_dest"`; by default the
-        first of these that there is.
+        """Returns the edges of a type between two vertex types, in one of the orders that they are stored in.
+
+        The order is `"ordered_by_source"`, `"ordered_by_dest"`, `"unordered_by_source"` or `"unordered_by_dest"`.
+        Default: the first of these that exists.
 
         >>> import stylobate as st
         >>> knows = st.open_graph("social/social.graph.yml").edges("person", "knows", "person")
@@ -123,19 +124,20 @@ class Graph:
 
 
 def is_edge(info: Mapping[str, Any], source: str, edge: str, destination: str) -> bool:
-    """Whether it is of this type."""
+    """Returns whether the info is that of this edge type."""
     return (info["src_type"], info["edge_type"], info["dst_type"]) == (source, edge, destination)
 
 
 def property_names(info: Mapping[str, Any]) -> list[str]:
-    """The names of all properties, group by group."""
+    """Returns the names of all properties, group by group."""
     return [property["name"] for group in info.get("property_groups", ()) for property in group["properties"]]
 
 
 class Vertices(Rows):
-    """Vertices of one type: all, or those that filters and labels leave, with the properties that were selected.
+    """The vertices of one type: all of them, or those that match filters and labels, with the selected properties.
 
-    Views cost nothing: they read when they are asked for rows, and share what was read before."""
+    Creating a view does no I/O. Views read on demand, and share cached data.
+    """
 
     def __init__(self, local: LocalVertices, info: Mapping[str, Any]) -> None:
         self._source: LocalVertices = local
@@ -143,7 +145,7 @@ class Vertices(Rows):
 
     @property
     def count(self) -> int:
-        """How many vertices there are, whatever filters leave."""
+        """The number of vertices of the type, regardless of filters."""
         return self._source.count()
 
     @property
@@ -152,29 +154,32 @@ class Vertices(Rows):
         return property_names(self._info)
 
     def select(self, properties: Sequence[str]) -> Vertices:
-        """Only these properties, in this order."""
+        """Returns a view with only these properties, in this order."""
         return Vertices(self._source.select(column_names(properties)), self._info)
 
     def filter(self, condition: Filter) -> Vertices:
-        """Only vertices for which this holds: conditions on `col`, or the text of a SQL `WHERE`. It may look at
-        properties that are not selected. A second filter narrows the first."""
+        """Returns a view with only the vertices that match: an expression on `col`, or a SQL `WHERE` condition.
+
+        The condition may use properties that are not selected. It is combined by AND with earlier filters.
+        """
         return Vertices(self._source.filter(condition), self._info)
 
     def labels(self, *, any: Sequence[str] | None = None, all: Sequence[str] | None = None) -> Vertices:
-        """Only vertices that have one of these labels, or all of these."""
+        """Returns a view with only the vertices that have any of the labels, or all of them."""
         if (any is None) == (all is None):
             raise TypeError("labels: give any=[…] or all=[…]")
         names = any if any is not None else all
         return Vertices(self._source.labels(column_names(names or ()), all is not None), self._info)
 
     def to_arrow(self, with_index: bool = True) -> pyarrow.Table:
-        """The rows as a table of pyarrow, with the index of each vertex in the first column, or without."""
+        """Reads the rows as a pyarrow table. By default the first column is the vertex index."""
         pyarrow = optional.pyarrow("to_arrow")
         return pyarrow.table(self._source.indexed(with_index).collect())
 
     def take(self, indexes: Any) -> Any:
-        """The vertices with these indexes, in this order and as often as they are given, whatever filters leave: a
-        table of pyarrow, or without it what any library takes that reads Arrow.
+        """Reads the vertices with these indexes, in this order, with repetitions, regardless of filters.
+
+        Returns a pyarrow table; without pyarrow, an Arrow record batch.
 
         >>> import stylobate as st
         >>> people = st.open_graph("social/social.graph.yml").vertices("person")
@@ -184,7 +189,7 @@ class Vertices(Rows):
         return table(self._source.take(numbers(indexes)))
 
     def range(self, start: int, end: int) -> Any:
-        """The vertices with indexes from `start` on and below `end` that filters and labels leave."""
+        """Reads the vertices with indexes from `start` to `end` (exclusive) that match filters and labels."""
         found = self._source.range(max(start, 0), max(end, 0))
         pyarrow = optional.pyarrow_or_none()
         return found if pyarrow is None else pyarrow.table(found)
@@ -194,8 +199,10 @@ class Vertices(Rows):
 
 
 class Edges(Rows):
-    """Edges of one type, in one of the orders that they are kept in. Rows are `_graphArSrcIndex`, `_graphArDstIndex`,
-    then properties."""
+    """The edges of one type, in one of the orders that they are stored in.
+
+    The columns are `_graphArSrcIndex`, `_graphArDstIndex`, then the properties.
+    """
 
     def __init__(
         self, local: LocalEdges, info: Mapping[str, Any], counted: Callable[[str], int], is_selected: bool = False
@@ -208,7 +215,7 @@ class Edges(Rows):
 
     @property
     def count(self) -> int:
-        """How many edges there are."""
+        """The number of edges."""
         return self._source.count()
 
     @property
@@ -218,29 +225,30 @@ class Edges(Rows):
 
     @property
     def adjacency_lists(self) -> list[str]:
-        """The orders that the edges are kept in."""
+        """The orders that the edges are stored in."""
         return [list["order"] for list in self._info.get("adj_lists", ())]
 
     @property
     def order(self) -> str:
-        """The order that they are read in."""
+        """The order that the edges are read in."""
         return self._source.order
 
     def select(self, properties: Sequence[str]) -> Edges:
-        """Only these properties, in this order."""
+        """Returns a view with only these properties, in this order."""
         return Edges(self._source.select(column_names(properties)), self._info, self._counted, True)
 
     def to_arrow(self, properties: Sequence[str] | None = None) -> pyarrow.Table:
-        """All edges as a table of pyarrow, with all properties that are selected or only with these."""
+        """Reads all edges as a pyarrow table, with these properties. Default: the selected ones, or all."""
         pyarrow = optional.pyarrow("to_arrow")
         return pyarrow.table(self._selected(properties).collect())
 
     def neighbors(
         self, vertices: Any, properties: Sequence[str] | None = None, direction: Direction = "out"
     ) -> Any:
-        """The neighbours of vertices, of many at once: `position` says for which of `vertices` a row is, `neighbor` is
-        the index of the vertex at the other end, then come the properties: these, or else those that were selected.
-        Positions ascend.
+        """Reads the neighbors of many vertices at once.
+
+        The columns are `position`, the position in `vertices`, which ascends; `neighbor`, the index of the vertex at
+        the other end; then `properties`. Default: those of `select`, otherwise none.
 
         >>> import stylobate as st
         >>> knows = st.open_graph("social/social.graph.yml").edges("person", "knows", "person")
@@ -251,18 +259,23 @@ class Edges(Rows):
         return table(source.neighbors(numbers(vertices), direction))
 
     def degrees(self, vertices: Any, direction: Direction = "out") -> Any:
-        """How many neighbours each vertex has, counted with parallel edges."""
+        """Returns the number of neighbors of each vertex. Parallel edges count separately."""
         return array(self._source.degrees(numbers(vertices), direction))
 
     def to_csr(self, direction: Direction = "out") -> tuple[Any, Any]:
-        """All edges as offsets and neighbours: those of vertex `v` are `neighbors[offsets[v]:offsets[v + 1]]`. With
-        `direction="in"`, by the vertex that edges enter (CSC)."""
+        """Reads all edges in CSR form: the neighbors of vertex `v` are `neighbors[offsets[v]:offsets[v + 1]]`.
+
+        With `direction="in"`, offsets are by destination vertex (CSC).
+        """
         offsets, neighbors, _ = self._ends().csr(direction)
         return array(offsets), array(neighbors)
 
     def to_scipy_csr(self, weight: str | None = None, direction: Direction = "out") -> Any:
-        """The adjacency matrix as a sparse array of SciPy: a row for each vertex that edges leave. An entry is the
-        property `weight`, or else 1; those of parallel edges are added up."""
+        """Reads the adjacency matrix as a sparse SciPy array, with one row per source vertex.
+
+        Entries are the property `weight`. Default: 1. Entries of parallel edges are added up. With `direction="in"`,
+        rows are destination vertices.
+        """
         sparse = optional.needed("scipy.sparse", "to_scipy_csr", "scipy")
         numpy = optional.needed("numpy", "to_scipy_csr", "numpy")
         pyarrow = optional.pyarrow("to_scipy_csr")
@@ -279,8 +292,11 @@ class Edges(Rows):
         return matrix
 
     def to_networkx(self, limit: int | None = 1_000_000) -> networkx.MultiDiGraph:
-        """The edges as a graph of NetworkX, with properties; vertices are known by their indexes, and where the types
-        of both ends differ, by pairs of type and index. With more edges than `limit`, an error."""
+        """Reads the edges as a NetworkX graph, with properties.
+
+        Nodes are vertex indexes, or `(type, index)` pairs if the endpoint types differ. Raises ValueError if there are
+        more edges than `limit`.
+        """
         networkx = optional.needed("networkx", "to_networkx", "networkx")
         optional.pyarrow("to_networkx")
         count = self.count
@@ -300,8 +316,10 @@ class Edges(Rows):
         return graph
 
     def to_pyg(self) -> Any:
-        """The edges as data of PyTorch Geometric: `edge_index`, and numeric properties as `edge_attr`, in the order of
-        `properties`."""
+        """Reads the edges as PyTorch Geometric data: `edge_index`, and the numeric properties as `edge_attr`.
+
+        The columns of `edge_attr` are in the order of `properties`.
+        """
         data = optional.needed("torch_geometric.data", "to_pyg", "torch-geometric")
         torch = optional.needed("torch", "to_pyg", "torch")
         pyarrow = optional.pyarrow("to_pyg")
@@ -317,7 +335,7 @@ class Edges(Rows):
         return data.Data(edge_index=torch.stack(ends), edge_attr=attributes, num_nodes=vertices)
 
     def _ends(self) -> LocalEdges:
-        """Edges without properties."""
+        """Returns the edges without properties."""
         self._bare = self._bare or self._source.select([])
         return self._bare
 
@@ -325,7 +343,10 @@ class Edges(Rows):
         return self._source if properties is None else self._source.select(column_names(properties))
 
     def _vertices(self, side: Direction) -> int:
-        """How many vertices there are on a side: a list that is aligned by it tells, or else their type."""
+        """Returns the number of vertices on a side.
+
+        It comes from an adjacency list that is aligned by that side, otherwise from the vertex type.
+        """
         count = self._source.vertex_count(side)
         return count if count is not None else self._counted(self._info["src_type" if side == "out" else "dst_type"])
 

@@ -1,4 +1,4 @@
-"""`GraphStore`: a graph in a folder or a bucket that can be changed, version by version."""
+"""`GraphStore`: a versioned, mutable graph in a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stylobate._stylobate import Cache, LocalGraphStore
 from stylobate.graph_write import WrittenGraph
 from stylobate.scan import Path, column_names
 from stylobate.store_data import Edge, Schema, edge_name, schema_lists
-from stylobate.store_results import Collected, Compacted, Loaded, LogEntry, Verification, log_entry
+from stylobate.store_results import Compacted, GcReport, Loaded, LogEntry, Verification, log_entry
 from stylobate.store_snapshot import Snapshot
 from stylobate.store_writer import StoreWriter
 
@@ -22,10 +22,11 @@ Prewarm = Mapping[Any, "Sequence[str] | None"]
 
 
 class GraphStore:
-    """A graph in a folder or a prefix of a bucket that can be changed: immutable files, and a log that says of which
-    files each version is made. Made by `GraphStore.create`, opened by `GraphStore.open`.
+    """A mutable graph in a folder or below a prefix of a bucket.
 
-    Any number of processes may read it; one writes, the one that asked for a writer last.
+    It consists of immutable files, and a log whose records list the files of each version. Created by
+    `GraphStore.create`, opened by `GraphStore.open`. Any number of processes may read a store; one process writes, the
+    last one that requested a writer.
 
     >>> import stylobate as st
     >>> store = st.GraphStore.create(
@@ -62,28 +63,30 @@ class GraphStore:
         temporary_folder: Path | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> GraphStore:
-        """Makes a store without vertices.
+        """Creates an empty store.
 
         Args:
-            url: A folder, or a prefix of an object store that can put an object only where there is none: `s3://`,
+            url: Folder, or prefix in an object store that supports conditional puts (create if absent): `s3://`,
                 `gs://`, `az://`.
-            schema: `"vertices"`: by type the `key`, a property of type `int32`, `int64` or `string`, and the
-                `properties` with their types, the key among them; `"edges"`: by types `(source, edge, destination)`
-                the properties with their types. Types are `bool`, `int32`, `int64`, `float`, `double`, `string`,
-                `date`, `timestamp` (of whole milliseconds) and `list<…>`. Without a schema there are no types yet:
-                `load` makes them after data.
-            cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
-            inline_limit: Batches of a commit ride in the log up to so many bytes together. Default: 64 KiB.
-            vertex_chunk_size: Vertices of a chunk. Default: 65,536.
-            edge_chunk_size: Edges of a chunk. Default: 65,536.
-            memory: What a load or a compaction may take. Default: 1 GiB.
-            durability: `"none"` does not wait until a commit to a folder would survive a loss of power.
-            temporary_folder: Where is sorted what does not fit into the memory. Default: the system's.
+            schema: Types of the graph. `"vertices"` maps each vertex type to its `key`, a property of type `int32`,
+                `int64` or `string`, and its `properties` by name and type, including the key. `"edges"` maps each
+                `(source, edge, destination)` to its properties by name and type. Types are `bool`, `int32`, `int64`,
+                `float`, `double`, `string`, `date`, `timestamp` (in milliseconds) and `list<…>`. Default: no types;
+                `load` creates them from the data.
+            cache: Cache of decoded columns. Default: `default_cache()`.
+            inline_limit: Maximum total bytes of the batches of a commit that are stored inline in its log record.
+                Default: 64 KiB.
+            vertex_chunk_size: Vertices per chunk. Default: 65,536.
+            edge_chunk_size: Edges per chunk. Default: 65,536.
+            memory: Memory limit of a load or a compaction in bytes. Default: 1 GiB.
+            durability: `"fsync"`: a commit to a folder returns when it survives a power loss; `"none"`: without waiting
+                for that. Default: `"fsync"`.
+            temporary_folder: Folder for sorting data that does not fit into memory. Default: the system's.
             storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`.
 
         Raises:
-            AlreadyExistsError: There is a store.
-            SchemaError: The schema cannot be as it is.
+            AlreadyExistsError: A store already exists at `url`.
+            SchemaError: The schema is invalid.
         """
         given: dict[str, Any] = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size}
         given |= {"edge_chunk_size": edge_chunk_size, "memory": memory, "temporary_folder": temporary_folder}
@@ -109,13 +112,14 @@ class GraphStore:
         temporary_folder: Path | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> GraphStore:
-        """Opens the newest version of a store: a listing and a read.
+        """Opens the latest version of a store, with one list and one read request.
 
         Args:
-            url: Where it is.
-            prewarm: What is brought into the cache in the background: types of vertices and edges, or by type the
-                columns (all where that is None); the offsets of all edges come first, and alone with True.
-            prewarm_limit: It ends when so many bytes are in memory. Default: 1 GiB.
+            url: Folder or prefix of the store.
+            prewarm: Types to load into the cache in the background: a list of vertex and edge types, or a dictionary of
+                types and columns (None: all columns). The offsets of all edge types are loaded first; True loads only
+                them. Default: nothing.
+            prewarm_limit: Maximum bytes in memory, at which prewarming stops. Default: 1 GiB.
 
         The other arguments are those of `create`.
 
@@ -134,23 +138,23 @@ class GraphStore:
 
     @property
     def version(self) -> int:
-        """The newest version that is known here."""
+        """The latest known version."""
         return self._local.snapshot().version
 
     def refresh(self) -> Snapshot:
-        """Looks for newer versions, and returns the newest. What is cached stays."""
+        """Looks for newer versions, and returns the latest one. The cache stays valid."""
         return Snapshot(self._local.refresh())
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """A version: the newest that is known here, or another one that is still kept.
+        """Returns a version that is still retained. Default: the latest known one.
 
         Raises:
-            NotFoundError: The version is not kept.
+            NotFoundError: The version is not retained.
         """
         return Snapshot(self._local.snapshot(version))
 
     def log(self) -> list[LogEntry]:
-        """What the log says of the versions that are kept, oldest first.
+        """Returns the log entries of the retained versions, oldest first.
 
         >>> import stylobate as st
         >>> [entry.operation for entry in st.GraphStore.open("network").log()]
@@ -159,10 +163,10 @@ class GraphStore:
         return [log_entry(entry) for entry in self._local.log()]
 
     def writer(self) -> StoreWriter:
-        """Becomes the writer: whoever was it is fenced from now on. One commit.
+        """Becomes the writer, and fences the previous one. This takes one commit.
 
         Raises:
-            ConflictError: Others keep committing meanwhile.
+            ConflictError: Other processes kept committing at the same time.
         """
         return StoreWriter(self._local.writer())
 
@@ -173,25 +177,26 @@ class GraphStore:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> Loaded:
-        """Loads vertices and edges as one version, however many they are: sorted on disk where they do not fit into
-        the memory of the store's options. It becomes the writer to do so.
+        """Bulk-loads vertices and edges as one version. Becomes the writer.
 
-        Types that are not there yet are made after the columns of their data, in a version of their own before.
+        Data of any size is sorted on disk if it does not fit into the memory of the store's options. Types that do not
+        exist yet are created from the columns of their data, in a version before the load.
 
         Args:
-            vertices: By type, data, or a dictionary: `data`; `key`, the column of the key, for a new type;
+            vertices: Data by vertex type, or a dictionary of `data` and options: `key`, the key column of a new type;
                 `delimiter` of a CSV file.
-            edges: By types `(source, edge, destination)`, data, or a dictionary: `data`; `source` and `destination`,
-                the columns with the ends (`"src"` and `"dst"`); `by`, what these are: `"key"` or `"index"`;
-                `delimiter`.
-            progress: Is called with the rows that came, and when it is done with the bytes too; what it raises before
-                ends the load.
+            edges: Data by `(source, edge, destination)`, or a dictionary of `data` and options: `source` and
+                `destination`, the columns of the endpoints (default: `"src"` and `"dst"`); `by`, what they hold:
+                `"key"` or `"index"`; `delimiter` of a CSV file.
+            progress: Function that is called with the rows read so far, and at the end also with the bytes written. An
+                exception in it ends the load, except at the end.
 
-        Data is whatever gives Arrow data, a scan, or a path of Parquet, ORC, CSV, JSON or Arrow IPC files. All values
-        of CSV and JSON are looked at to find the types of new properties, as `scan_csv` does.
+        Data is any Arrow data, a scan, or the path of a Parquet, ORC, CSV, JSON or Arrow IPC file. Types of new
+        properties are inferred from all values of CSV and JSON files, by the rules of `scan_csv`.
 
         Raises:
-            InvalidDataError: A key is there already, an end is not there, or a value does not fit. Nothing was loaded.
+            InvalidDataError: A key already exists, an endpoint does not exist, or a value does not fit. Nothing was
+                loaded.
 
         >>> import stylobate as st
         >>> store = st.GraphStore.create("friends")
@@ -207,9 +212,10 @@ class GraphStore:
     def compact(
         self, types: Sequence[Edge] | None = None, *, share: float | None = None, force: bool = False
     ) -> list[Compacted]:
-        """Makes bases of what commits left behind, type by type: where rows that were added, deleted or changed are
-        more than a share (0.2) of a base, or with `force` wherever there are any. Readers and the writer go on
-        meanwhile.
+        """Merges the deltas of commits into bases, type by type.
+
+        By default, a type is compacted if its added, deleted or changed rows exceed `share` of its base (default: 0.2);
+        with `force`, if it has any. Readers and the writer are not blocked.
 
         >>> import stylobate as st
         >>> store = st.GraphStore.open("network")
@@ -221,29 +227,35 @@ class GraphStore:
 
     def gc(
         self, older_than: timedelta | float | None = None, *, even_young: bool = False, dry_run: bool = False
-    ) -> Collected:
-        """Removes versions that are old, and files that no version needs. The newest version stays, and what
-        snapshots of this store hold; snapshots in other processes are safe while they are younger than the age.
+    ) -> GcReport:
+        """Removes old versions, and files that no version references.
+
+        The latest version and the snapshots that this store object holds are always retained. Snapshots in other
+        processes are safe while they are younger than `older_than`.
 
         Args:
-            older_than: What is younger stays: a time, or seconds. Default: 7 days. Less than an hour is an hour.
-            even_young: Even where that is less than an hour. Nobody may write, load or compact meanwhile.
-            dry_run: Only says what would be removed.
+            older_than: Minimum age of removed versions, as a timedelta or in seconds; at least one hour. Default: 7
+                days.
+            even_young: Whether to allow an age of less than one hour. No process may write, load or compact at the same
+                time. Default: False.
+            dry_run: Whether to only report what would be removed. Default: False.
         """
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        return Collected(*self._local.gc(seconds, even_young, dry_run))
+        return GcReport(*self._local.gc(seconds, even_young, dry_run))
 
     def prewarm(
         self, types: Sequence[Edge] | Prewarm = (), *, limit: int | str | None = None
     ) -> tuple[int, bool]:
-        """Brings types into the cache, as `open` does, and waits for it. Returns the bytes, and whether it ended at
-        the limit."""
+        """Loads types into the cache, as `open` does, and waits for it.
+
+        Returns the bytes loaded, and whether the limit was reached.
+        """
         warmed = self._local.prewarm(wanted(types), limit, True)
         assert warmed is not None
         return warmed
 
     def verify(self) -> Verification:
-        """Reads all that the newest known version is made of, and says what is wrong with it.
+        """Reads the whole latest known version, and reports its flaws.
 
         >>> import stylobate as st
         >>> st.GraphStore.open("network").verify().flaws
@@ -259,13 +271,14 @@ class GraphStore:
         overwrite: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> WrittenGraph:
-        """Writes the newest known version as a graph in the GraphAr format; see `Snapshot.export_graphar`."""
+        """Writes the latest known version as a graph in the GraphAr format; see `Snapshot.export_graphar`."""
         return self.snapshot().export_graphar(path, name, overwrite=overwrite, storage_options=storage_options)
 
     def stats(self) -> dict[str, Any]:
-        """What there is in the newest known version, by type; under `"memory"` what is in memory of the store, by
-        kind, and how often it was found and decoded; and under `"cache"` what the cache holds and did, which others
-        may share.
+        """Returns statistics of the latest known version and of the caches.
+
+        Counts are by type. `"memory"` holds the memory use of the store by kind, with hit and decode counts; `"cache"`
+        the statistics of the cache, which may be shared.
 
         >>> import stylobate as st
         >>> stats = st.GraphStore.open("network").stats()
@@ -291,12 +304,12 @@ class GraphStore:
 
 
 def shown(url: Path) -> str:
-    """How a store is shown, without credentials."""
+    """Returns the `repr` of a store, without credentials."""
     return re.sub(r"://[^/@\s]*@", "://", f"GraphStore({str(url)!r})")
 
 
 def wanted(types: Sequence[Edge] | Prewarm) -> list[tuple[str, list[str] | None]]:
-    """Types and their columns as Rust takes them."""
+    """Converts types and their columns for the extension."""
     if isinstance(types, str):
         raise TypeError(f"types: give a list, such as [{types!r}]")
     if isinstance(types, Mapping):

@@ -17,10 +17,10 @@ __all__ = ["WrittenGraph", "write_graph"]
 
 @dataclass(frozen=True)
 class WrittenGraph:
-    """A graph that was written."""
+    """Result of `write_graph`."""
 
     path: str
-    """The file that describes it, for `open_graph`."""
+    """Path of the graph info file, for `open_graph`."""
     vertices: int
     edges: int
     bytes: int
@@ -45,38 +45,41 @@ def write_graph(
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> WrittenGraph:
-    """Writes a graph in the GraphAr format. Vertices have indexes in the order in which they come; edges are sorted
-    into lists, on disk where they do not fit into memory.
+    """Writes a graph in the GraphAr format.
 
-    Nothing is a graph before all of it is written; after an error or Ctrl-C there is what was there before.
+    Vertex indexes follow the order of the input rows. Edges are sorted into adjacency lists, on disk if they do not fit
+    into memory. The graph appears only when it is complete: after an error or Ctrl-C, the destination is unchanged.
 
     Args:
-        path: A folder, or a prefix of an object store. What describes the graph is `NAME.graph.yml` in it.
-        name: The graph's name.
-        vertices: By type, Arrow data or a path of Parquet, ORC, CSV, JSON or Arrow IPC files, or a dictionary: `data`;
-            `delimiter` of a CSV file; `key`, the column by which edges name vertices;
-            `primary`, the same where edges have indexes; `groups`, lists of columns that are stored together;
-            `labels`, a column of lists of texts, or the names of columns of true and false; `chunk_size`, `format`.
-        edges: By types `(source, edge, destination)`, the same, or a dictionary: `data`; `delimiter`; `source` and
-            `destination`, the columns with the ends (`"src"` and `"dst"`); `by`, what these are: `"key"` or
-            `"index"`; `directed`; `lists`, the orders that they are kept in (`["ordered_by_source",
-            "ordered_by_dest"]`); `groups`, `chunk_size`, `format`.
-        format: Of all files that have no other.
-        vertex_chunk_size: Vertices of a chunk. Default: 262,144.
-        edge_chunk_size: Edges of a chunk. Default: 4,194,304.
-        compression: Of Parquet and ORC files, such as `"zstd(3)"`. Default: `"snappy"`, and `"zstd(3)"` for ORC.
-        memory: For keys, edges that are being sorted, and encoders. Default: 1 GiB.
-        threads: Threads that sort and encode. Default: one for each core.
-        durability: `"none"` does not wait until a graph in a folder would survive a loss of power.
-        temporary_folder: Where edges are sorted that do not fit into memory. Default: the system's.
-        overwrite: Replaces graphs that are there. By default a place that is not empty is refused.
+        path: Folder, or prefix in an object store. The graph info file in it is `NAME.graph.yml`.
+        name: Name of the graph.
+        vertices: By vertex type: Arrow data, the path of a Parquet, ORC, CSV, JSON or Arrow IPC file, or a dictionary
+            of `data` and options: `delimiter` of a CSV file; `key`, the column by which edges refer to vertices;
+            `primary`, the primary key column if edges refer to vertices by index; `groups`, lists of columns that are
+            stored together; `labels`, a column of lists of strings, or the names of boolean columns; `chunk_size`;
+            `format`.
+        edges: By `(source, edge, destination)`: data as above, or a dictionary of `data` and options: `delimiter`;
+            `source` and `destination`, the columns of the endpoints (default: `"src"` and `"dst"`); `by`, what they
+            hold: `"key"` or `"index"`; `directed`; `lists`, the orders to store (default:
+            `["ordered_by_source", "ordered_by_dest"]`); `groups`; `chunk_size`; `format`.
+        format: Format of files without one of their own. Default: `"parquet"`.
+        vertex_chunk_size: Vertices per chunk. Default: 262,144.
+        edge_chunk_size: Edges per chunk. Default: 4,194,304.
+        compression: Codec of Parquet and ORC files, such as `"zstd(3)"`. Default: `"snappy"` for Parquet, `"zstd(3)"`
+            for ORC.
+        memory: Memory limit of keys, edge sorting and encoders in bytes. Default: 1 GiB.
+        threads: Number of threads that sort and encode. Default: one per core.
+        durability: `"fsync"`: returns when a graph in a folder survives a power loss; `"none"`: without waiting for
+            that. Default: `"fsync"`.
+        temporary_folder: Folder for sorting edges that do not fit into memory. Default: the system's.
+        overwrite: Whether to replace existing graphs. Default: False, a destination that is not empty is an error.
         storage_options: Options of the store.
-        progress: Is called with the rows that were taken in and the bytes that were written; what it raises ends the
-            work.
+        progress: Function that is called with the rows read and the bytes written so far. An exception in it ends the
+            write.
 
     Raises:
-        AlreadyExistsError: Something is there.
-        StylobateError: Anything else; the message names type, column and row.
+        AlreadyExistsError: The destination is not empty.
+        StylobateError: Any other error. The message names the type, column and row.
 
     >>> import pyarrow as pa, stylobate as st
     >>> people = pa.table({"id": [7, 9], "name": ["Al", "Bo"]})
@@ -111,7 +114,7 @@ def write_graph(
 
 
 def parted(spec: Any) -> tuple[Any, dict[str, Any]]:
-    """Data and options."""
+    """Splits a specification into data and options."""
     if not isinstance(spec, Mapping):
         return table(spec, None), {}
     options = {name: plain(value) for name, value in spec.items() if value is not None}
@@ -122,7 +125,7 @@ def parted(spec: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def table(data: Any, delimiter: str | None) -> Any:
-    """Arrow data, or that of the files at a path."""
+    """Returns Arrow data, or the rows of the files at a path."""
     if not isinstance(data, (str, os.PathLike)):
         return local(data)
     found = graph_table(data, {}, delimiter)
@@ -130,7 +133,7 @@ def table(data: Any, delimiter: str | None) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Lists for any sequence that is no text."""
+    """Converts sequences other than strings to lists, recursively."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(inner) for inner in value]
     return value

@@ -43,59 +43,59 @@ def write_orc(
     stripe_bytes: int | str | None = None,
     compression_chunk_bytes: int | str | None = None,
 ) -> Written:
-    """Writes Arrow data to an ORC file, or with `max_file_bytes` or `partition_by`, to a folder of them.
+    """Writes Arrow data to an ORC file; with `max_file_bytes` or `partition_by`, to a folder of files.
 
-    Rows are taken as they come, and not collected. A column of strings that arrives as a dictionary stays one: its
-    codes are renumbered, and no string is looked at twice. Nothing appears under the path before all of it is
-    written; after an error or Ctrl-C there is what was there before.
+    Rows are streamed. A string column that arrives dictionary-encoded stays so: its codes are remapped, and each string
+    is read only once. Files appear only when they are complete: after an error or Ctrl-C, the destination is unchanged.
 
     Args:
-        data: Whatever has `__arrow_c_stream__` or `__arrow_c_array__`: tables, batches and readers of
-            pyarrow, frames of Polars and pandas, relations of DuckDB, a `scan`; and all else that `write_parquet`
-            takes. Metadata of a field may say `varchar(n)` or `char(n)` under `orc.type`.
-        path: A file, a folder, or a URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Folders that
-            are missing are made.
-        compression: `"snappy"`, `"lz4"`, `"zstd"`, `"zlib"` or `"none"`, some with a level: `"zlib(9)"`.
-        compression_level: The level, if `compression` names none.
-        dictionary: Up to how many distinct values for each value a stripe stores strings as a dictionary:
-            from 0, which is never and the same as `False`, to 1, which is always and the same as `True`.
-            Names: these always and no others; or a dictionary of columns.
-        dictionary_key_size_threshold: The same number for all columns, under pyarrow's name.
-        bloom_filter_columns: Columns with bloom filters, or the false positive rate of each. Here and above, a field of
-            a struct is `"address.city"`, the values of a list `"tags.item"`, of a map `"prices.key"` or
-            `"prices.value"`.
-        bloom_filter_fpp: The false positive rate of `bloom_filter_columns` that are given by name only. Default: 0.01.
-        row_index_stride: Rows of a row group, which readers can leave out; 0 for a file without row index.
-        stripe_size: Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
-        compression_block_size: Bytes that are compressed together. Default: 256 KiB.
-        max_file_bytes: Bytes of a file, about, after which the next begins: `part-00000.orc` and so on.
-        partition_by: Columns whose values name folders, `day=2024-05-01/part-00000.orc`, instead of being in the
-            files. `scan` makes columns of them again.
-        metadata: Pairs of texts for the file's footer.
-        index: Whether the index of a frame of pandas becomes columns, as of `write_parquet`.
-        sink: How local files are written.
-        durability: `"fsync"`: the file survives a loss of power; `"none"`: the end of the process.
-        mode: What becomes of files that are there, as of `write_parquet`: `"error"`, `"append"`, `"overwrite"` or
+        data: Object with `__arrow_c_stream__` or `__arrow_c_array__`: a pyarrow table, batch or reader, a Polars or
+            pandas data frame, a DuckDB relation, a `scan`; or any other input of `write_parquet`. The metadata key
+            `orc.type` of a field may be `varchar(n)` or `char(n)`.
+        path: File, folder, or URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Missing folders are created.
+        compression: Codec: `"snappy"`, `"lz4"`, `"zstd"`, `"zlib"` or `"none"`; some take a level, as in `"zlib(9)"`.
+            Default: `"zstd"`.
+        compression_level: Compression level, if `compression` has none.
+        dictionary: Maximum ratio of distinct values to values at which a stripe stores strings as a dictionary: from 0
+            or False (never) to 1 or True (always). A list names the columns that always have a dictionary, and no
+            others do; a mapping sets the ratio by column. Default: 0.8.
+        dictionary_key_size_threshold: The same ratio for all columns, under pyarrow's name.
+        bloom_filter_columns: Columns with bloom filters, or a mapping of columns to false positive rates. Here and
+            above, `"address.city"` is a field of a struct, `"tags.item"` the values of a list, `"prices.key"` and
+            `"prices.value"` those of a map.
+        bloom_filter_fpp: False positive rate of the columns in `bloom_filter_columns` without one. Default: 0.01.
+        row_index_stride: Rows per row group, the unit that readers can skip; 0 writes no row index. Default: 10,000.
+        stripe_size: Target bytes of a stripe, encoded. Default: 64 MiB.
+        compression_block_size: Bytes per compression block. Default: 256 KiB.
+        max_file_bytes: Approximate bytes at which the next file is started: `part-00000.orc` and so on.
+        partition_by: Columns that are stored in folder names, `day=2024-05-01/part-00000.orc`, and not in the files.
+            `scan` restores them.
+        metadata: Key-value pairs for the file footer.
+        index: Whether to write the index of a pandas data frame, as in `write_parquet`.
+        sink: Writer of local files: `"auto"`, `"thread"`, `"io_uring"` or `"io_uring_direct"`. Default: `"auto"`.
+        durability: `"fsync"`: the file survives a power loss; `"none"`: only the end of the process. Default:
+            `"fsync"`.
+        mode: Handling of existing files, as in `write_parquet`: `"error"`, `"append"`, `"overwrite"` or
             `"overwrite_partitions"`.
-        overwrite: Of one file, or of a folder by `max_file_bytes` alone: whether what is there is replaced, which is
-            the default. With `partition_by` it is an old name of `mode="overwrite"` and `mode="error"`.
-        memory: Bytes that may be used for what is being encoded. Default: 256 MiB.
-        threads: Threads that encode columns. Default: one for each core.
-        storage_options: Options of the store, as of `scan`.
-        progress: Called now and then with the rows and bytes so far, and at the end. What it raises ends the
-            work.
-        stripe_bytes: An old name of `stripe_size`.
-        compression_chunk_bytes: An old name of `compression_block_size`.
+        overwrite: Whether to replace an existing file, or the files of a folder with `max_file_bytes` alone. Default:
+            True. With `partition_by`, deprecated: use `mode="overwrite"` or `mode="error"`.
+        memory: Memory limit of encoders in bytes. Default: 256 MiB.
+        threads: Number of threads that encode columns. Default: one per core.
+        storage_options: Options of the store, as for `scan`.
+        progress: Function that is called periodically and at the end with the rows and bytes so far. An exception in it
+            ends the write.
+        stripe_bytes: Deprecated name of `stripe_size`.
+        compression_chunk_bytes: Deprecated name of `compression_block_size`.
 
     Returns:
-        What was written; its `row_groups` are the file's stripes.
+        The counts and files that were written. `row_groups` is the number of stripes.
 
     Raises:
-        AlreadyExistsError: Something is there, and is not to be replaced.
+        AlreadyExistsError: The destination exists and must not be replaced.
         ColumnNotFoundError: An option names a column that the data does not have.
-        UnsupportedError: ORC has no such type, or cannot hold a value.
-        StorageError: The disk is full, the store refuses.
-        StylobateError: Anything else that went wrong; see the classes below it.
+        UnsupportedError: ORC does not support a type or a value.
+        StorageError: The disk is full, or the store refused the write.
+        StylobateError: Any other error; see its subclasses.
 
     >>> import pyarrow as pa, stylobate as st
     >>> trips = pa.table({"city": ["Oslo", "Bergen", "Oslo"], "fare": [7.5, 30.0, 9.0]})

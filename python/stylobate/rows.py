@@ -1,4 +1,4 @@
-"""`Rows`: what scans and views of graphs have in common, namely rows that are read when they are asked for."""
+"""`Rows`: lazily read rows, the common base of scans, queries and views of graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Rows"]
 
 
 class Source(Protocol):
-    """Where rows come from."""
+    """Source of rows."""
 
     @property
     def schema(self) -> Any: ...
@@ -28,13 +28,13 @@ class Source(Protocol):
 
 
 class Rows:
-    """Rows that are not read yet, and are read anew by each of its methods."""
+    """Rows that are read on demand, and again by each method."""
 
     _source: Source
 
     @property
     def schema(self) -> pyarrow.Schema | Schema:
-        """The schema of what comes out: pyarrow's, or where that is not installed, a `Schema`.
+        """The schema of the output: pyarrow's, or a `Schema` if pyarrow is not installed.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet", columns=["fare"]).schema.names
@@ -45,12 +45,13 @@ class Rows:
         return schema if pyarrow is None else pyarrow.schema(schema)
 
     def to_arrow(self) -> pyarrow.Table:
-        """All rows as a table of pyarrow."""
+        """Reads all rows as a pyarrow table."""
         return optional.pyarrow("to_arrow").table(self._source.collect())
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a data frame of pandas; dictionaries become categories. Options are those of
-        `pyarrow.Table.to_pandas`.
+        """Reads all rows as a pandas data frame; dictionaries become categoricals.
+
+        Options are those of `pyarrow.Table.to_pandas`.
 
         >>> import stylobate as st
         >>> float(st.scan("trips.parquet").to_pandas()["fare"].sum())
@@ -60,7 +61,7 @@ class Rows:
         return signed_keys(self.to_arrow()).to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a data frame of Polars; dictionaries become categories.
+        """Reads all rows as a Polars data frame; dictionaries become categoricals.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet").to_polars().shape
@@ -69,8 +70,9 @@ class Rows:
         return optional.polars("to_polars").DataFrame(self._source.collect())
 
     def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a relation of DuckDB, in its default connection or another, pulled as they are needed and read
-        again by each query.
+        """Returns the rows as a DuckDB relation, in the default connection or in `con`.
+
+        Each query streams the rows again, on demand.
 
         >>> import stylobate as st
         >>> fares = st.scan("trips.parquet").to_duckdb()
@@ -82,7 +84,9 @@ class Rows:
         return duckdb.from_arrow(self, connection=con) if con is not None else duckdb.from_arrow(self)
 
     def batches(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
-        """The rows in batches, read as they are asked for: pyarrow's, or without it `RecordBatch`es.
+        """Returns an iterator over the batches, read on demand.
+
+        Batches are pyarrow's, or `RecordBatch` if pyarrow is not installed.
 
         >>> import stylobate as st
         >>> [batch.num_rows for batch in st.scan("trips.parquet", batch_rows=3).batches()]
@@ -98,12 +102,12 @@ class Rows:
         )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as a stream of the Arrow PyCapsule interface."""
+        """Exports the rows as a stream of the Arrow PyCapsule interface."""
         return self._source.__arrow_c_stream__(requested_schema)
 
 
 def signed_keys(table: pyarrow.Table) -> pyarrow.Table:
-    """The table with one dictionary for each column, and with signed keys: pandas knows no other."""
+    """Unifies the dictionaries of each column, and converts their keys to signed integers, which pandas requires."""
     pyarrow = optional.pyarrow("to_pandas")
     table = table.unify_dictionaries()
     for at, field in enumerate(table.schema):

@@ -1,4 +1,4 @@
-"""`scan` and what it gives: a `Scan`, which runs again whenever it is read."""
+"""`scan` and its result: a `Scan`, which runs again on each read."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str] | None
 
 
 NAMED = 30
-"""How many names an error lists."""
+"""Maximum number of names that an error lists."""
 
 
 class Source(rows.Source, Protocol):
-    """Where a scan's rows come from: this process, or a node."""
+    """Source of a scan's rows: this process, or a node."""
 
     def count(self) -> int: ...
 
 
 class Scan(rows.Rows):
-    """Rows of files, not read yet. Made by `scan`, and read again by each of its methods.
+    """A lazy scan of files. Created by `scan`, and run again by each of its methods.
 
-    A scan never changes: `select`, `filter`, `limit` and `head` return another one. It can be pickled, with what it was
-    made from and without its cache: elsewhere it reads through the default cache of that process.
+    A scan is immutable: `select`, `filter`, `limit` and `head` return a new one. It can be pickled, with its arguments
+    but without its cache: an unpickled scan reads through the default cache of its process.
 
-    Anything that reads Arrow streams (`__arrow_c_stream__`) takes it as it is, and pulls batches as it goes:
+    Every consumer of Arrow streams (`__arrow_c_stream__`) accepts a scan, and pulls batches on demand:
 
     >>> import duckdb, pyarrow, stylobate as st
     >>> trips = st.scan("trips.parquet")
@@ -54,16 +54,16 @@ class Scan(rows.Rows):
 
     def __init__(self, source: Source, opener: Callable[..., Scan], arguments: dict[str, Any], paths: str) -> None:
         self._source: Source = source
-        # Opens the scan again.
+        # Function that opens the scan again.
         self._opener = opener
-        # Those of the opener, with paths that mean the same wherever they are used.
+        # Arguments of the opener, with paths that do not depend on the working directory.
         self._arguments = arguments
-        # The paths as they were given, to show.
+        # The paths as given, for the `repr`.
         self._paths = paths
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns that come out.
+        """The names of the output columns.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet", columns=["fare"]).columns
@@ -72,7 +72,7 @@ class Scan(rows.Rows):
         return list(self._source.schema.names)
 
     def select(self, *columns: str | Column | Sequence[str | Column]) -> Scan:
-        """Only these of the columns, in this order: names, or one list of names. Filters stay.
+        """Returns a scan with only these columns, in this order: names, or one list of names. Filters are kept.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet").select("fare", "city").columns
@@ -83,7 +83,7 @@ class Scan(rows.Rows):
         return self._with(columns=self._narrowed(column_names(list(wanted))))
 
     def filter(self, filter: Filter) -> Scan:
-        """Only rows for which this holds too. It may name any column of the files, selected or not.
+        """Returns a scan whose rows also match this filter. It may use any column of the files, selected or not.
 
         >>> import stylobate as st
         >>> cheap = st.scan("trips.parquet").filter(st.col("fare") < 10)
@@ -95,13 +95,13 @@ class Scan(rows.Rows):
         return self._with(filter=both(self._arguments["filter"], filter))
 
     def limit(self, limit: int) -> Scan:
-        """At most this many rows, the first ones; of several limits the smallest holds."""
+        """Returns a scan of at most this many rows, from the start. The smallest of several limits applies."""
         limit = whole("limit", limit, 0)
         present = self._arguments["limit"]
         return self._with(limit=limit if present is None else min(present, limit))
 
     def head(self, n: int = 5) -> Scan:
-        """The first `n` rows, as a scan.
+        """Returns a scan of the first `n` rows. Default: 5.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet").head(2).to_arrow().num_rows
@@ -110,8 +110,10 @@ class Scan(rows.Rows):
         return self.limit(whole("n", n, 0))
 
     def count(self) -> int:
-        """The number of rows, as `len` gives it. Of Parquet and ORC files without a filter only footers are read, with one
-        the columns that it names, and all of other files.
+        """Counts the rows, like `len`.
+
+        For Parquet and ORC files, reads only the footers without a filter, and only the filter's columns with one.
+        Other files are read completely.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet", filter="city = 'Oslo'").count()
@@ -120,8 +122,9 @@ class Scan(rows.Rows):
         return self._source.count()
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a data frame of Polars; dictionaries become categories. Strings and bytes of Parquet and ORC files
-        are read as views, as Polars stores them.
+        """Reads all rows as a Polars data frame; dictionaries become categoricals.
+
+        Strings and bytes of Parquet and ORC files are read as views, the representation that Polars uses.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet").to_polars().shape
@@ -132,8 +135,11 @@ class Scan(rows.Rows):
         return super().to_polars()
 
     def __datafusion_table_provider__(self, session: Any = None) -> object:
-        """The scan as a table of the package `datafusion`, of the major version that this package was built with:
-        `datafusion.SessionContext().register_table("trips", scan)`. Columns and filters of queries are pushed into it."""
+        """Exports the scan as a table of the package `datafusion`, whose major version must match this package's build.
+
+        As in `datafusion.SessionContext().register_table("trips", scan)`. Projections and filters of queries are pushed
+        down.
+        """
         from stylobate._datafusion import table_provider
 
         return table_provider(self._source, session)
@@ -142,7 +148,7 @@ class Scan(rows.Rows):
         return self.count()
 
     def __bool__(self) -> bool:
-        # Otherwise Python would count the rows.
+        # Without this, Python would call `__len__`, which counts the rows.
         return True
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
@@ -169,7 +175,7 @@ class Scan(rows.Rows):
         return reopened(self._opener, {**self._arguments, **changes}, self._paths)
 
     def _narrowed(self, names: list[str]) -> list[str]:
-        """These of the columns that come out now; a struct is what is left of it."""
+        """Restricts the output columns to these; a struct is replaced by its fields that are still selected."""
         present: list[str] = self._arguments["columns"] or self.columns
         narrowed: list[str] = []
         for name in names:
@@ -185,17 +191,17 @@ class Scan(rows.Rows):
 
 
 def reopened(opener: Callable[..., Scan], arguments: dict[str, Any], paths: str) -> Scan:
-    """The scan of these arguments, shown with the paths of another one."""
+    """Opens a scan with these arguments, shown with the paths of another one."""
     made = opener(**arguments)
     made._paths = paths
     return made
 
 
 def col(name: str) -> Column:
-    """A column, to make a filter of. Dots reach into structs.
+    """Returns a column, to build filters from. Dots reach into structs.
 
-    Compare it with numbers, texts, bytes, bools, dates, times, decimals or another column; join what comes
-    out with `&` for and, `|` for or, `~` for not, with parentheses around each comparison.
+    Compare it with numbers, strings, bytes, bools, dates, times, decimals or another column. Combine comparisons with
+    `&` (and), `|` (or) and `~` (not), each in parentheses.
 
     >>> import stylobate as st
     >>> (st.col("fare") < 24) & st.col("city").is_in(["Oslo", "Bergen"])
@@ -228,59 +234,62 @@ def scan(
     node: str | Sequence[str] | None = None,
     token: str | None = None,
 ) -> Scan:
-    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`. Paths that
-    end as CSV, JSON or Arrow IPC files do are scanned as by `scan_csv`, `scan_json` and `scan_ipc`.
+    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
 
-    URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. In a folder, `name=value` in paths become
-    columns, of numbers, dates or times where all values are, and win over columns of the files.
+    Paths with the extensions of CSV, JSON or Arrow IPC files are scanned by `scan_csv`, `scan_json` or `scan_ipc`. URLs
+    are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. Hive partition folders, `name=value`, become columns,
+    which are numbers, dates or times if all values are, and take precedence over columns of the files.
 
-    Columns of several files meet by name, in a type that holds the values of all; a value that it does not hold is an
-    error. So are types that do not go together, for those who ask for that column.
+    Columns of several files are matched by name, and converted to a common type. A value that does not fit that type is
+    an error. Incompatible types are an error only if the column is read.
 
     Args:
-        paths: A file, folder or pattern, or a list of them, which are read one after another. A file may also be given
-            as its bytes, or as a file object, which is read into memory.
-        columns: Only these, in this order; a dot reaches into a struct. Default: all.
-        filter: Only rows for which this holds: conditions on `col`, or the text of a SQL `WHERE`.
-        filters: The same in the form that pyarrow and pandas take: `[("fare", "<", 24), ("city", "in", ["Oslo"])]`, or
-            a list of such lists, one of which must hold.
-        dictionary: Which columns come out as dictionaries. By default those that were written from dictionaries or
-            categoricals: every column has the type that it was written with. `"auto"`: columns of strings whose values
-            repeat; `"stored"`: columns of any type that the files store as nothing else; `True`: all columns of
-            strings and bytes; `False`: none; or the names of some.
-        strings: `"view"`: strings and bytes that are not dictionaries come out as views (`string_view`), which are made
-            faster and share the bytes of the file's dictionary.
-        schema: The columns of the table, as a schema of pyarrow or a dictionary of names and types, whatever the files
-            have: columns that a file lacks are null, others are left out, values are cast as by `casts`.
-        casts: Types of some columns, as pyarrow's or by name: `{"fare": "decimal(10, 2)", "day": "date"}`. A value that
-            the type does not hold is an error.
-        union_by_name: Columns of several files meet by name, always: `False` is an error.
-        partitioning: `"hive"`: folders named `name=value` give columns whose types are inferred; a dictionary gives the
-            types of some, `{"day": "date"}`; `None`: folders give no columns.
-        filename: Adds a column `filename`, or of this name, with the path or URL of each row's file.
-        file_row_number: Adds a column `file_row_number`, or of this name: the row's number within its file, from 0.
-        glob: `False`: `*`, `?` and `[…]` in paths are no wildcards. A path that exists is never taken for a pattern.
-        limit: At most so many rows.
-        batch_rows: At most so many rows in a batch, up to 65,536.
-        threads: At most so many threads that decode. Default: one for each core.
-        storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`. What they
-            leave out comes from the usual environment variables.
-        decryption: The keys of encrypted Parquet files: `{"footer_key": bytes, "column_keys": {"name": bytes},
-            "aad_prefix": bytes}`, the latter two if the files have such. Files that are not encrypted are read as they
-            are. What was decrypted is cached nowhere.
-        cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
-        node: A storage node that scans instead of this process: `grpc://HOST:PORT`, its Flight door. `paths`
-            is then a bucket's name and what is in it. Of a list of nodes of a cluster, the first that answers plans, and
-            each part comes from the node that keeps its bytes, or from another one if that fails. Needs pyarrow.
-        token: What lets in to a node with access keys.
+        paths: File, folder or pattern, or a list of them, read in order. A file may also be given as its bytes, or as a
+            file object, which is read into memory.
+        columns: Names of the columns to return, in this order; a dot reaches into a struct. Default: all.
+        filter: Filter of the rows: an expression on `col`, or a SQL `WHERE` condition. Default: all rows.
+        filters: Filter in the form of pyarrow and pandas: `[("fare", "<", 24), ("city", "in", ["Oslo"])]` is joined by
+            AND; a list of such lists is joined by OR.
+        dictionary: Columns to return dictionary-encoded. `"auto"`: string columns with repeated values; `"stored"`:
+            columns of any type that the files store only as dictionaries; True: all string and binary columns; False:
+            none; or a list of names. Default: columns that were written from dictionaries or categoricals, so that
+            every column has the type it was written with.
+        strings: `"view"` returns strings and bytes other than dictionaries as views (`string_view`), which are faster
+            to create and share the bytes of the file's dictionary.
+        schema: Schema of the result, from pyarrow or as a dictionary of names and types. Columns that a file lacks are
+            null, others are ignored, and values are cast as by `casts`. Default: the schema of the files.
+        casts: Types of some columns, as pyarrow types or names: `{"fare": "decimal(10, 2)", "day": "date"}`. A value
+            that does not fit the type is an error.
+        union_by_name: Must be True: columns of several files are always matched by name.
+        partitioning: `"hive"`: folders named `name=value` become columns of inferred types; a dictionary sets some
+            types, `{"day": "date"}`; None: folders do not become columns. Default: `"hive"`.
+        filename: Adds a column `filename`, or one with the given name, with the path or URL of the file of each row.
+        file_row_number: Adds a column `file_row_number`, or one with the given name, with the position of the row in
+            its file, from 0.
+        glob: Whether `*`, `?` and `[…]` in paths are wildcards. A path that exists is never treated as a pattern.
+            Default: True.
+        limit: Maximum number of rows to return. Default: all.
+        batch_rows: Maximum rows per batch, up to 65,536. Default: 8,192 when streamed.
+        threads: Maximum number of threads that decode. Default: one per core.
+        storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`. Default: the usual
+            environment variables.
+        decryption: Keys of encrypted Parquet files:
+            `{"footer_key": bytes, "column_keys": {"name": bytes}, "aad_prefix": bytes}`; the last two only if the files
+            use them. Files that are not encrypted are read as usual. Decrypted data is never cached.
+        cache: Cache of decoded columns. Default: `default_cache()`.
+        node: Storage node that runs the scan instead of this process: the address of its Flight endpoint,
+            `grpc://HOST:PORT`. `paths` is then a bucket name and a path in the bucket. With a list of nodes of a
+            cluster, the first one that answers plans the scan, and each part is read from the node that caches it, or
+            from another one if that fails. Requires pyarrow.
+        token: Bearer token for a node with access keys.
 
     Raises:
-        NotFoundError: Nothing is there.
+        NotFoundError: No file was found.
         ColumnNotFoundError: A column of `columns` or `filter` is in no file.
-        ConfigError: The keys of `decryption` do not decrypt a file, or another argument cannot be used.
-        UnsupportedError: A file is encrypted, and there is no `decryption`.
-        FilterError: The filter cannot be understood, or does not fit the columns.
-        StylobateError: Anything else that went wrong; see the classes below it.
+        ConfigError: The keys of `decryption` do not decrypt a file, or another argument is invalid.
+        UnsupportedError: A file is encrypted, and `decryption` was not given.
+        FilterError: The filter cannot be parsed, or does not match the types of the columns.
+        StylobateError: Any other error; see its subclasses.
 
     >>> import stylobate as st
     >>> st.scan("trips.parquet", filter="fare > 10", columns=["fare"]).to_arrow()["fare"].to_pylist()
@@ -348,7 +357,7 @@ def scan(
 
 
 def listed(paths: Path | Data | Sequence[Path | Data]) -> tuple[list[Any], str]:
-    """The paths as a list, and as they are shown."""
+    """Returns the paths as a list, and their `repr`."""
     is_one = isinstance(paths, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(paths, "read")
     given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type]
     shown = [f"<{type(path).__name__}>" if is_data(path) else repr(path) for path in given]
@@ -356,7 +365,7 @@ def listed(paths: Path | Data | Sequence[Path | Data]) -> tuple[list[Any], str]:
 
 
 def format_by_ending(paths: Sequence[Any]) -> Literal["csv", "json", "ipc"] | None:
-    """CSV, JSON or Arrow IPC, if the paths end as such files do."""
+    """Returns the format of CSV, JSON or Arrow IPC files by the extension of the paths; None for other paths."""
     formats = {None if is_data(path) else sequential_format(os.fsdecode(path)) for path in paths}
     if len(formats) > 1:
         raise TypeError("paths: they have several formats: scan them apart")
@@ -372,7 +381,7 @@ def table_options(
     file_row_number: bool | str,
     glob: bool,
 ) -> dict[str, Any]:
-    """What was said of the table, less what is the default."""
+    """Returns the table options that differ from their defaults."""
     if not union_by_name:
         raise ValueError("union_by_name: columns always meet by name; give schema= to choose the columns")
     if isinstance(partitioning, str) and partitioning != "hive":
@@ -396,24 +405,24 @@ def table_options(
 
 
 def plain_dictionary(dictionary: Dictionary) -> bool | str | list[str] | None:
-    """The option as a bool, a word or a list."""
+    """Returns the option as a bool, a string or a list."""
     if dictionary is None or isinstance(dictionary, (bool, str)):
         return dictionary
     return list(dictionary)
 
 
 def keys_of(decryption: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys, with plain dicts."""
+    """Returns the keys, with mappings converted to dicts."""
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in decryption.items()}
 
 
 def is_data(path: Any) -> bool:
-    """Whether it is what a file holds, and not where it is."""
+    """Returns whether the value is the contents of a file, not its location."""
     return isinstance(path, (bytes, bytearray, memoryview)) or hasattr(path, "read")
 
 
 def located(path: Any) -> str | bytes:
-    """A path from the root, or a URL; or the bytes of a file."""
+    """Returns an absolute path, a URL, or the contents of a file."""
     if is_data(path):
         return content(path)
 
@@ -422,7 +431,7 @@ def located(path: Any) -> str | bytes:
 
 
 def content(data: Any) -> bytes:
-    """The bytes, or all bytes of a file object, wherever in it that stands."""
+    """Returns the bytes, or all bytes of a file object, regardless of its position."""
     if not hasattr(data, "read"):
         return bytes(data)
 
@@ -439,7 +448,7 @@ def content(data: Any) -> bytes:
 
 
 def whole(name: str, value: object, least: int) -> int:
-    """A whole number that is not too small."""
+    """Checks that a value is an integer of at least `least`."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -452,7 +461,7 @@ def whole(name: str, value: object, least: int) -> int:
 
 
 def column_names(columns: Sequence[str | Column]) -> list[str]:
-    """The names, as a list; a single text is a mistake."""
+    """Returns the names as a list. Raises TypeError for a single string."""
     if isinstance(columns, str):
         raise TypeError(f"columns: give a list, such as [{columns!r}]")
     return [column.name if isinstance(column, Column) else column for column in columns]

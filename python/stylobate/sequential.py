@@ -1,4 +1,4 @@
-"""`scan_csv`, `scan_json` and `scan_ipc`: scans of files that are read from their beginning to their end."""
+"""`scan_csv`, `scan_json` and `scan_ipc`: scans of files that are read sequentially."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from stylobate.scan import Data, Path, Scan, column_names, listed, located, scan
 __all__ = ["scan_csv", "scan_ipc", "scan_json"]
 
 Types: TypeAlias = "Mapping[str, Any]"
-"""By column the name of its type, such as `"int64"`, `"string"`, `"date"`, `"timestamp[ms]"` or `"decimal(10, 2)"`, or
-a type of pyarrow."""
+"""Types by column: pyarrow types, or names such as `"int64"`, `"date"`, `"timestamp[ms]"` or `"decimal(10, 2)"`."""
 
 SampleRows: TypeAlias = "int | Literal['all']"
 
@@ -39,37 +38,38 @@ def scan_csv(
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
 ) -> Scan:
-    """Scans CSV files: local paths or URLs, folders or patterns, compressed by gzip or Zstandard or not.
+    """Scans CSV files: local paths or URLs, folders or patterns; uncompressed, or compressed with gzip or Zstandard.
 
-    An empty field is null, and `""` an empty text. Types are found by looking at values: int64, float64, bool, date,
-    timestamp, else text. A value that would not be written again as it is, such as `01234` or `+1`, makes its column
-    text. Columns of several files meet by name.
+    An empty field is null, and `""` is an empty string. Types are inferred from values: int64, float64, bool, date,
+    timestamp, otherwise string. A value whose text would change, such as `01234` or `+1`, makes its column a string
+    column. Columns of several files are matched by name.
 
     Args:
-        paths: A file, folder or pattern, or a list of them, which are read one after another.
-        columns: Only these, in this order. Default: all.
-        filter: Only rows for which this holds: conditions on `col`, or the text of a SQL `WHERE`.
-        limit: At most so many rows.
-        delimiter: What stands between fields. Default: a comma, and a tab in `.tsv` files.
-        header: Whether the first line names the columns, or their names, where the first line has values. Without names
-            they are `column0`, `column1` and so on; a name that is there twice becomes `a_1`.
-        quote: What stands around fields that hold delimiters or ends of lines; None if quotes stand for themselves.
-        escape: What takes the next character within quotes as it is. A quote that is written twice is always one.
-        null_values: Fields without quotes that are null beside the empty one.
-        types: Types of columns, which are not found by looking at values then: names such as `"string"`, `"int32"`,
-            `"timestamp[ms]"` or `"decimal(10, 2)"`, or types of pyarrow.
-        sample_rows: By how many rows types are found, or `"all"`, which reads the files twice. A later value that does
-            not fit is an error. Default: the rows of the first 64 MiB.
-        max_record: Bytes of a row at most, so that one stray quote does not take the rest of a file into memory.
-            Default: 16 MiB.
-        batch_rows: At most so many rows in a batch.
+        paths: File, folder or pattern, or a list of them, read in order.
+        columns: Names of the columns to return, in this order. Default: all.
+        filter: Filter of the rows: an expression on `col`, or a SQL `WHERE` condition. Default: all rows.
+        limit: Maximum number of rows to return. Default: all.
+        delimiter: Field delimiter. Default: a comma, or a tab for `.tsv` files.
+        header: Whether the first line has the column names; or the names, if the first line has values. With False, the
+            names are `column0`, `column1` and so on. A duplicate name gets a suffix: `a_1`. Default: True.
+        quote: Quote character of fields that contain delimiters or line ends; None disables quoting. Default: `"`.
+        escape: Escape character within quotes. A doubled quote is always a quote. Default: none.
+        null_values: Unquoted fields that are null, in addition to the empty field.
+        types: Types of columns, instead of inferred ones: names such as `"string"`, `"int32"`, `"timestamp[ms]"` or
+            `"decimal(10, 2)"`, or pyarrow types.
+        sample_rows: Number of rows from which types are inferred, or `"all"`, which reads the files twice. A later
+            value that does not fit is an error. Default: the rows of the first 64 MiB.
+        max_record: Maximum bytes of a row, so that a stray quote does not read the rest of a file into memory. Default:
+            16 MiB.
+        batch_rows: Maximum rows per batch. Default: 8,192.
         storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`.
-        cache: What to keep pages of files in. Default: the one of `default_cache`.
+        cache: Cache of file pages. Default: `default_cache()`.
 
     Raises:
-        NotFoundError: Nothing is there.
+        NotFoundError: No file was found.
         ColumnNotFoundError: A column of `columns`, `filter` or `types` is in no file.
-        InvalidDataError: A line is no CSV, or a value does not fit the type of its column. The message names the line.
+        InvalidDataError: A line is not valid CSV, or a value does not fit the type of its column. The message has the
+            line number.
 
     >>> import pathlib, stylobate as st
     >>> _ = pathlib.Path("people.csv").write_text("name,zip,born\\nAl,01234,2001-02-03\\nBo,,1999-12-31\\n")
@@ -110,17 +110,16 @@ def scan_json(
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
 ) -> Scan:
-    """Scans JSON files, in which each line is an object, or all of a file is an array of objects; compressed by gzip or
-    Zstandard or not.
+    """Scans JSON files with one object per line, or one array of objects; plain, or compressed with gzip or Zstandard.
 
-    Keys are columns, and one that an object does not have is null. Types are found by looking at values: int64,
-    float64, bool, text, lists and structs. Numbers that 64 bits do not hold are texts.
+    Keys become columns; a key that an object lacks is null. Types are inferred from values: int64, float64, bool,
+    string, lists and structs. Numbers that do not fit into 64 bits become strings.
 
     Args:
-        types: Types of columns, which are not found by looking at values then, such as `"timestamp[us]"` for texts.
-        max_record: Bytes of an object at most. Default: 16 MiB.
+        types: Types of columns, instead of inferred ones, such as `"timestamp[us]"` for strings.
+        max_record: Maximum bytes of an object. Default: 16 MiB.
 
-    The other arguments, and what is raised, are those of `scan_csv`; in `columns` a dot reaches into a struct.
+    The other arguments and the exceptions are those of `scan_csv`. In `columns`, a dot reaches into a struct.
 
     >>> import pathlib, stylobate as st
     >>> _ = pathlib.Path("people.jsonl").write_text('{"name": "Al", "pets": ["cat"]}\\n{"name": "Bo", "age": 7}\\n')
@@ -150,9 +149,9 @@ def scan_ipc(
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
 ) -> Scan:
-    """Scans Arrow IPC files and streams, which include Feather files of version 2. Batches stay as they are.
+    """Scans Arrow IPC files and streams, including Feather version 2. Batches keep their boundaries.
 
-    The arguments, and what is raised, are those of `scan_csv`; in `columns` a dot reaches into a struct.
+    The arguments and the exceptions are those of `scan_csv`. In `columns`, a dot reaches into a struct.
 
     >>> import pyarrow as pa, pyarrow.feather, stylobate as st
     >>> pa.feather.write_feather(pa.table({"x": [1, 2, 3]}), "numbers.feather")
@@ -175,7 +174,7 @@ def scan_ipc(
 def text_options(
     types: Types | None, sample_rows: SampleRows | None, max_record: int | str | None
 ) -> dict[str, Any]:
-    """The options that CSV and JSON have in common."""
+    """Returns the options that CSV and JSON share."""
     given = {"types": None if types is None else dict(types), "sample_rows": sample_rows, "max_record": max_record}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -192,7 +191,7 @@ def begun(
     storage_options: Mapping[str, Any] | None,
     cache: Cache | None,
 ) -> Scan:
-    """A scan of files in a format."""
+    """Creates a scan of files in a format."""
     sources, shown = listed(paths)
     arguments: dict[str, Any] = {
         "columns": None if columns is None else column_names(columns),
@@ -208,9 +207,9 @@ def begun(
 
 
 def as_scan_asks(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any]) -> Scan:
-    """The scan that the arguments of `scan` ask for."""
+    """Creates a scan from the arguments of `scan`."""
     taken = ("columns", "limit", "batch_rows", "storage_options", "cache")
-    # One thread reads such files, however many may.
+    # `threads` is ignored: these files are read by one thread.
     known = {"paths", "filter", "filters", "threads", *taken}
     for name, parameter in inspect.signature(scan).parameters.items():
         value = arguments[name]
@@ -225,8 +224,10 @@ def as_scan_asks(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, 
 
 
 def graph_table(path: Path, types: Mapping[str, str], delimiter: str | None) -> LocalSequentialScan | None:
-    """The rows of a CSV, JSON or Arrow IPC file for a graph, if the path ends as such a file does. All values are
-    looked at to find types, but for columns that have one already."""
+    """Returns the rows of a CSV, JSON or Arrow IPC file for a graph; None for other extensions.
+
+    Types are inferred from all values, except for columns in `types`.
+    """
     format = sequential_format(os.fsdecode(path))
     if format is None or format == "ipc":
         return None if format is None else LocalSequentialScan(format, path, {})

@@ -1,4 +1,4 @@
-"""`sql` and what it gives: a `Query`, which runs again whenever it is read."""
+"""`sql` and its result: a `Query`, which runs again on each read."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["Query", "sql"]
 
 Table: TypeAlias = "Path | Data | Sequence[Path] | rows.Rows | ArrowData"
-"""A table of a query: paths, a file's bytes, a scan or other rows of this package, or what `write_parquet` takes."""
+"""Table of a query: paths, the bytes of a file, a scan or other rows of this package, or an input of `write_parquet`.
+"""
 
 SHOWN = 60
-"""How many letters of a query are shown."""
+"""Maximum characters of a query in its `repr`."""
 
 
 class Query(rows.Rows):
-    """Rows of a SQL query, not computed yet. Made by `sql`, and computed again by each of its methods.
+    """A lazy SQL query. Created by `sql`, and run again by each of its methods.
 
-    Anything that reads Arrow streams (`__arrow_c_stream__`) takes it as it is, and pulls batches as it goes.
+    Every consumer of Arrow streams (`__arrow_c_stream__`) accepts a query, and pulls batches on demand.
 
     >>> import stylobate as st
     >>> cheap = st.sql("SELECT city, fare FROM 'trips.parquet' WHERE fare < 10 ORDER BY fare")
@@ -46,11 +47,11 @@ class Query(rows.Rows):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns that come out."""
+        """The names of the output columns."""
         return list(self._source.schema.names)
 
     def count(self) -> int:
-        """The number of rows. The query runs to its end.
+        """Runs the query to its end, and counts its rows.
 
         >>> import stylobate as st
         >>> st.sql("SELECT DISTINCT city FROM 'trips.parquet'").count()
@@ -59,7 +60,7 @@ class Query(rows.Rows):
         return self._source.count()
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a data frame of Polars. Strings and bytes are views, as Polars stores them.
+        """Reads all rows as a Polars data frame. Strings and bytes are views, the representation that Polars uses.
 
         >>> import stylobate as st
         >>> st.sql("SELECT * FROM 'trips.parquet'").to_polars().shape
@@ -85,30 +86,31 @@ def sql(
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
 ) -> Query:
-    """Plans a SQL query of files, scans and Arrow data. The engine is DataFusion; its reference of SQL is the manual.
+    """Plans a SQL query over files, scans and Arrow data, in the SQL dialect of DataFusion.
 
-    `FROM 'path'` reads files: a path or URL of Parquet, ORC, CSV, JSON or Arrow IPC files, a folder, or a pattern. Names
-    are those of `tables`; names without double quotes are read in lower case. Conditions, columns and limits are pushed
-    into scans, whose columns stay decoded in the cache. EXPLAIN before the query shows how.
+    `FROM 'path'` reads files: the path or URL of a Parquet, ORC, CSV, JSON or Arrow IPC file, a folder, or a pattern.
+    Other names are those of `tables`; unquoted names are folded to lower case. Filters, projections and limits are
+    pushed down into scans, whose decoded columns are cached. EXPLAIN before the query shows the plan.
 
-    The query runs when its rows are read, and again with each read. Files are opened now, and again after ten seconds.
+    The query runs on each read. Files are opened now, and again on reads more than ten seconds later.
 
     Args:
-        query: One SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW.
-        tables: Tables by name. Each is a path or a list of paths; a `Scan`, read with its columns, filter and types, or
-            other rows of this package, such as a `Query`, read when the query is; the bytes of a file; or data that
-            `write_parquet` takes, such as a table or a data frame, which is read once, now, and kept in memory.
-        threads: At most so many threads, and partitions. Default: one for each core.
-        spill: A folder for what does not fit into memory, in a folder of its own. Default: the system's temporary folder.
+        query: One SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW statement.
+        tables: Tables by name. Each is a path or a list of paths; a `Scan`, with its columns, filter and types, or
+            other rows of this package, such as a `Query`, read when the query is; the bytes of a file; or an input of
+            `write_parquet`, such as a table or a data frame, which is read once, now, and kept in memory.
+        threads: Maximum number of threads, and of partitions. Default: one per core.
+        spill: Folder in which a spill folder is created for data that does not fit into memory. Default: the system's
+            temporary folder.
         storage_options: Options of the stores of paths, such as `region`, `endpoint` or `access_key_id`.
-        cache: What to keep and find decoded columns in. Its memory is that of the query, too: queries of one cache may
-            take three quarters of it together. Default: the one of `default_cache`.
+        cache: Cache of decoded columns, and memory of the query: all queries of a cache may use three quarters of its
+            memory together. Default: `default_cache()`.
 
     Raises:
-        QueryError: The query is no SQL, names a column that is not there, or has types that do not fit.
-        NotFoundError: A table or file is not there. The message says which there are.
-        OutOfMemoryError: When it is read: the query needs more memory than the cache has, and cannot store more on disk.
-        StylobateError: Anything else that went wrong; see the classes below it.
+        QueryError: The query is not valid SQL, names a column that does not exist, or has incompatible types.
+        NotFoundError: A table or file does not exist. The message lists the existing tables.
+        OutOfMemoryError: On read: the query needs more memory than the cache has, and cannot spill more to disk.
+        StylobateError: Any other error; see its subclasses.
 
     >>> import stylobate as st
     >>> query = "SELECT city, sum(fare) AS fares FROM trips WHERE day > '2024-05-01' GROUP BY city ORDER BY city"
@@ -132,7 +134,7 @@ def sql(
 
 
 def kind_of(table: Any, cache: Cache | None) -> tuple[str, Any]:
-    """A table as Rust takes it: its kind and value."""
+    """Converts a table for the extension, to its kind and value."""
     if isinstance(table, rows.Rows):
         return "rows", table._source
     if is_data(table):
@@ -145,6 +147,6 @@ def kind_of(table: Any, cache: Cache | None) -> tuple[str, Any]:
 
 
 def is_list_of_paths(table: Any) -> bool:
-    """Whether it is a list of paths, and of at least one."""
+    """Returns whether the value is a list of at least one path."""
     is_list = isinstance(table, (list, tuple)) and len(table) > 0
     return is_list and all(isinstance(path, (str, os.PathLike)) for path in table)

@@ -1,4 +1,4 @@
-"""Names, rows and files as a graph store is given them."""
+"""Conversion of the names, rows and files given to a graph store."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ __all__ = [
 ]
 
 Edge: TypeAlias = "str | tuple[str, str, str]"
-"""A type of edges: its name, or where several have it, with the types of its ends, as `("Person", "KNOWS",
-"Person")`."""
+"""Edge type: its name; or with its endpoint types if the name is ambiguous, as in `("Person", "KNOWS", "Person")`."""
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -34,12 +33,12 @@ Properties: TypeAlias = "list[tuple[str, str]]"
 
 
 def edge_name(edge: Edge) -> str:
-    """The name by which the store finds a type of edges."""
+    """Returns the name by which the store resolves an edge type."""
     return edge if isinstance(edge, str) else "_".join(edge)
 
 
 def triple(edge: Edge) -> tuple[str, str, str]:
-    """A type of edges with its ends."""
+    """Returns an edge type with its endpoint types."""
     if isinstance(edge, str) or len(edge) != 3:
         raise TypeError(f"edges {edge!r}: name the types of their ends too, as ('Person', 'KNOWS', 'Person')")
     source, name, destination = edge
@@ -49,7 +48,7 @@ def triple(edge: Edge) -> tuple[str, str, str]:
 def schema_lists(
     schema: Schema | None,
 ) -> tuple[list[tuple[str, str, Properties]], list[tuple[tuple[str, str, str], Properties]]]:
-    """Types of vertices and edges as Rust takes them."""
+    """Converts vertex and edge types for the extension."""
     schema = schema or {}
     unknown = set(schema) - {"vertices", "edges"}
     if unknown:
@@ -66,7 +65,7 @@ def schema_lists(
 def shown_schema(
     vertices: list[tuple[str, str, Properties]], edges: list[tuple[tuple[str, str, str], Properties]]
 ) -> dict[str, Any]:
-    """A schema as it is given to `GraphStore.create`."""
+    """Returns a schema in the form that `GraphStore.create` takes."""
     return {
         "vertices": {name: {"key": key, "properties": dict(of_type)} for name, key, of_type in vertices},
         "edges": {name: dict(of_type) for name, of_type in edges},
@@ -74,7 +73,7 @@ def shown_schema(
 
 
 def rows(data: Any) -> Any:
-    """Rows as Rust takes them: whatever gives Arrow data, a dictionary of columns, or a list of dictionaries."""
+    """Converts rows for the extension: any Arrow data, a dictionary of columns, or a list of dictionaries."""
     if isinstance(data, Mapping):
         return optional.pyarrow("a dictionary of columns").table(dict(data))
     if isinstance(data, Sequence) and not hasattr(data, "__arrow_c_stream__"):
@@ -83,17 +82,17 @@ def rows(data: Any) -> Any:
 
 
 def text_types(properties: Mapping[str, str]) -> dict[str, str]:
-    """The types as which columns of texts are read for properties; lists are no texts."""
+    """Returns the types in which string columns are parsed for properties. Lists are not parsed from strings."""
     return {name: type for name, type in properties.items() if not type.startswith("list")}
 
 
 def vertex_types(schema: Schema, type: str) -> dict[str, str]:
-    """The types of the columns of a vertex type that is there already."""
+    """Returns the column types of an existing vertex type."""
     return text_types(schema["vertices"].get(type, {}).get("properties", {}))
 
 
 def edge_types(schema: Schema, edge: tuple[str, str, str], spec: Any) -> dict[str, str]:
-    """The types of the columns of an edge type that is there already; ends have those of the keys that they are."""
+    """Returns the column types of an existing edge type; endpoint columns have the type of the key they refer to."""
     options = spec if isinstance(spec, Mapping) and "data" in spec else {}
     types = text_types(schema["edges"].get(edge, {}))
     ends = (("source", "src", edge[0]), ("destination", "dst", edge[2]))
@@ -105,8 +104,10 @@ def edge_types(schema: Schema, edge: tuple[str, str, str], spec: Any) -> dict[st
 
 
 def parted(spec: Any, types: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    """The data and the options of a load. A path names Parquet, ORC, CSV, JSON or Arrow IPC files; `types` are those of
-    columns of CSV files, where a file has them.
+    """Splits the specification of a load into data and options.
+
+    A path names a Parquet, ORC, CSV, JSON or Arrow IPC file. `types` are the types of CSV columns, as far as the file
+    has them.
     """
     options: dict[str, Any] = {}
     if isinstance(spec, Mapping) and "data" in spec:

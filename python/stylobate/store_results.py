@@ -1,33 +1,33 @@
-"""What a graph store says of what it did: versions, loads, compactions, collections, verifications."""
+"""Results of graph store operations: versions, loads, compactions, garbage collections, verifications."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-__all__ = ["Collected", "Compacted", "Loaded", "LogEntry", "Verification"]
+__all__ = ["Compacted", "GcReport", "Loaded", "LogEntry", "Verification"]
 
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What the log of a graph store says of a version."""
+    """Log entry of a version of a graph store."""
 
     version: int
     epoch: int
-    """Of the writer that was the last one then: each one's is greater than those before."""
+    """Epoch of the writer at that time. Each new writer has a greater epoch."""
     commit: str
     time: datetime
-    """By the clock of who committed it, in UTC."""
+    """Commit time in UTC, by the clock of the committing process."""
     operation: str
     """`"create"`, `"writer"`, `"write"`, `"load"` or `"compact"`."""
     vertices: int
-    """Of all types."""
+    """Number of vertices of all types."""
     edges: int
-    """Of all types."""
+    """Number of edges of all types."""
 
 
 def log_entry(entry: tuple[int, int, str, int, str, int, int]) -> LogEntry:
-    """What Rust says of a version."""
+    """Converts a log entry from the extension."""
     version, epoch, commit, milliseconds, operation, vertices, edges = entry
     time = datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)
     return LogEntry(version, epoch, commit, time, operation, vertices, edges)
@@ -35,33 +35,33 @@ def log_entry(entry: tuple[int, int, str, int, str, int, int]) -> LogEntry:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was loaded into a graph store."""
+    """Result of a load into a graph store."""
 
     version: int
-    """The version that has it."""
+    """Version that contains the loaded rows."""
     vertices: int
     edges: int
     bytes: int
-    """Bytes that were written."""
+    """Bytes written."""
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """What was compacted of a type."""
+    """Result of compacting one type."""
 
     type: str
-    """The type of vertices, or that of edges with its ends, as `Person_KNOWS_Person`."""
+    """Vertex type; or edge type with its endpoint types, as in `Person_KNOWS_Person`."""
     version: int
-    """The version since which it is so."""
+    """First version with the compacted files."""
     rewritten: bool
-    """Whether all of it is one base now. Otherwise small commits were put together."""
+    """True if the type was rewritten as one base; False if small commits were merged."""
     rows: int
     bytes: int
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What was removed from a graph store, or would be."""
+class GcReport:
+    """Result of a garbage collection: what was removed, or would be by a dry run."""
 
     versions: list[int]
     files: int
@@ -70,17 +70,17 @@ class Collected:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of reading all of a version."""
+    """Result of verifying a version."""
 
     version: int
     parts: int
-    """Bases, and commits on top of them, that were read."""
+    """Number of bases, and of commits on top of them, that were read."""
     chunks: int
-    """Chunks of bases that were read."""
+    """Number of chunks of bases that were read."""
     flaws: list[str]
-    """What is wrong, each with its file or type. Empty where nothing is."""
+    """Flaws, each with its file or type. Empty if the version is sound."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there are no flaws."""
         return not self.flaws

@@ -1,4 +1,4 @@
-"""`Snapshot`: a version of a graph store, which never changes."""
+"""`Snapshot`: an immutable version of a graph store."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "StoreRows"]
 
-# Views and plans that a snapshot keeps.
+# Maximum views and plans of each kind that a snapshot caches.
 KEPT = 256
 
 
 class StoreRows(Rows):
-    """Vertices or edges of a version, all or those that a filter leaves, read when they are asked for."""
+    """The vertices or edges of a version, all of them or those that match a filter, read on demand."""
 
     def __init__(self, source: LocalStoreScan) -> None:
         self._source: LocalStoreScan = source
 
 
 class Snapshot:
-    """A version of a graph store, from `GraphStore.snapshot`. Whatever is committed later, it answers as before; as
-    long as it is held, `GraphStore.gc` of the same store removes nothing that it needs.
+    """An immutable version of a graph store, from `GraphStore.snapshot`.
 
-    Vertices have keys, which are theirs, and indexes, which the store gave them: keys are looked up, indexes are not.
-    Answers are tables of pyarrow, or without it what any library takes that reads Arrow.
+    Later commits do not affect it. While it is referenced, `GraphStore.gc` of the same store object retains its files.
+
+    A vertex has a key, one of its properties, and an index, which the store assigned. Access by key needs a lookup,
+    access by index does not. Results are pyarrow tables; without pyarrow, Arrow record batches.
 
     >>> import stylobate as st
     >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -58,17 +59,17 @@ class Snapshot:
 
     @property
     def version(self) -> int:
-        """Its number."""
+        """The version number."""
         return self._local.version
 
     @property
     def entry(self) -> LogEntry:
-        """What the log says of it."""
+        """The log entry of the version."""
         return log_entry(self._local.entry())
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The types of vertices and edges, as `GraphStore.create` takes them.
+        """The vertex and edge types, in the form that `GraphStore.create` takes.
 
         >>> import stylobate as st
         >>> st.GraphStore.open("network").snapshot().schema["edges"]
@@ -77,15 +78,16 @@ class Snapshot:
         return shown_schema(self._vertex_types, self._edge_types)
 
     def vertex_count(self, type: str) -> int:
-        """How many vertices of a type there are."""
+        """Returns the number of vertices of a type."""
         return self._local.vertex_count(type)
 
     def index_count(self, type: str) -> int:
-        """How many indexes were given to vertices of a type; those of deleted vertices are not given again."""
+        """Returns the number of indexes assigned to vertices of a type. Indexes of deleted vertices are never reused.
+        """
         return self._local.index_count(type)
 
     def edge_count(self, edge: Edge) -> int:
-        """How many edges of a type there are."""
+        """Returns the number of edges of a type."""
         return self._local.edge_count(edge_name(edge))
 
     # Vertices
@@ -99,8 +101,10 @@ class Snapshot:
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,
     ) -> Any:
-        """Vertices of a type: `_index`, then properties. Those with these indexes or keys, in this order and as often
-        as they are given; or else all, or those for which a filter is true.
+        """Reads vertices of a type. The columns are `_index`, then the properties.
+
+        With `ids` (indexes) or `keys`, returns these vertices, in this order, with repetitions; otherwise all vertices,
+        or those that match `filter`.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -123,13 +127,15 @@ class Snapshot:
     def scan_vertices(
         self, type: str, *, columns: Sequence[str] | None = None, filter: Filter | None = None
     ) -> StoreRows:
-        """All vertices of a type, or those for which a filter is true, read batch by batch: `_index`, then
-        properties. The filter may look at properties that are not selected."""
+        """Scans the vertices of a type, or those that match a filter, batch by batch.
+
+        The columns are `_index`, then the properties. The filter may use properties that are not selected.
+        """
         names = None if columns is None else column_names(columns)
         return StoreRows(self._local.scan("vertices", type, names, filter))
 
     def find(self, type: str, keys: Any) -> Any:
-        """The index of the vertex of each key, null where there is none.
+        """Returns the vertex index of each key; null if there is no such vertex.
 
         >>> import stylobate as st
         >>> st.GraphStore.open("network").snapshot().find("Person", [9, 5]).to_pylist()
@@ -142,15 +148,17 @@ class Snapshot:
     def scan_edges(
         self, edge: Edge, *, columns: Sequence[str] | None = None, filter: Filter | None = None
     ) -> StoreRows:
-        """All edges of a type, or those for which a filter is true, read batch by batch: `src` and `dst`, the indexes
-        of their ends, then properties."""
+        """Scans the edges of a type, or those that match a filter, batch by batch.
+
+        The columns are `src` and `dst`, the indexes of the endpoints, then the properties.
+        """
         names = None if columns is None else column_names(columns)
         return StoreRows(self._local.scan("edges", edge_name(edge), names, filter))
 
     def edges(
         self, edge: Edge, *, columns: Sequence[str] | None = None, filter: Filter | None = None
     ) -> Any:
-        """The rows of `scan_edges` as a table.
+        """Reads the rows of `scan_edges` as a table.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -162,13 +170,15 @@ class Snapshot:
     def out_edges(
         self, edge: Edge, id: int | None = None, *, key: Any = None, columns: Sequence[str] | None = None
     ) -> Any:
-        """The edges that leave a vertex, which is named by its index or by its key: `neighbor`, then properties."""
+        """Reads the outgoing edges of a vertex, given by index or key. The columns are `neighbor`, then the properties.
+        """
         return table(self._edge_view(edge, columns).around(self._index(edge, "out", id, key), "out"))
 
     def in_edges(
         self, edge: Edge, id: int | None = None, *, key: Any = None, columns: Sequence[str] | None = None
     ) -> Any:
-        """The edges that enter a vertex, which is named by its index or by its key: `neighbor`, then properties."""
+        """Reads the incoming edges of a vertex, given by index or key. The columns are `neighbor`, then the properties.
+        """
         return table(self._edge_view(edge, columns).around(self._index(edge, "in", id, key), "in"))
 
     def edge_lookup(
@@ -180,8 +190,9 @@ class Snapshot:
         by: str = "index",
         columns: Sequence[str] | None = None,
     ) -> Any:
-        """The edges from one vertex to another: none, one, or several parallel ones. Ends are indexes, or with
-        `by="key"` keys.
+        """Reads the edges from one vertex to another: none, one, or several parallel ones.
+
+        The vertices are given by index, or with `by="key"` by key.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -204,8 +215,10 @@ class Snapshot:
         direction: Direction = "out",
         columns: Sequence[str] | None = None,
     ) -> Any:
-        """The edges of many vertices at once: `position` says for which of the vertices a row is and ascends,
-        `neighbor` is the index of the vertex at the other end; then properties.
+        """Reads the edges of many vertices at once.
+
+        The columns are `position`, the position of the vertex in the input, which ascends; `neighbor`, the index of the
+        vertex at the other end; then the properties.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -218,22 +231,22 @@ class Snapshot:
     def degrees(
         self, edge: Edge, ids: Any = None, *, keys: Any = None, direction: Direction = "out"
     ) -> Any:
-        """How many edges each vertex has, counted with parallel ones."""
+        """Returns the number of edges of each vertex. Parallel edges count separately."""
         indexes = self._indexes(edge, direction, ids, keys)
         return array(self._edge_view(edge, ()).degrees(indexes, direction))
 
     # Traversals
 
     def start(self, type: str, keys: Any = None, *, ids: Any = None, name: str | None = None) -> Traversal:
-        """Begins a traversal at vertices of a type, named by their keys or by their indexes."""
+        """Starts a traversal from vertices of a type, given by key or index."""
         if keys is not None and ids is not None:
             raise TypeError("start: give keys or ids")
         return Traversal(self, type, ids, keys, name)
 
-    # All of it
+    # Whole versions
 
     def verify(self) -> Verification:
-        """Reads all that the version is made of, and says what is wrong with it."""
+        """Reads the whole version, and reports its flaws."""
         return Verification(*self._local.verify())
 
     def export_graphar(
@@ -244,8 +257,9 @@ class Snapshot:
         overwrite: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> WrittenGraph:
-        """Writes the version as a graph in the GraphAr format, for `open_graph`. Vertices keep their order, and have
-        indexes without holes.
+        """Writes the version as a graph in the GraphAr format, for `open_graph`.
+
+        Vertices keep their order, and get consecutive indexes.
 
         >>> import stylobate as st
         >>> written = st.GraphStore.open("network").snapshot().export_graphar("exported", "network")
@@ -262,7 +276,7 @@ class Snapshot:
     def __repr__(self) -> str:
         return f"Snapshot({self.version})"
 
-    # What is kept
+    # Cached views and plans
 
     def _vertex_view(self, type: str, columns: Sequence[str] | None) -> LocalVertexView:
         said = (type, None if columns is None else tuple(column_names(columns)))
@@ -289,12 +303,12 @@ class Snapshot:
         return plan
 
     def _end(self, edge: Edge, direction: Direction) -> str:
-        """The type of the vertices that edges are followed from."""
+        """Returns the type of the vertices that edges are followed from."""
         name = edge_name(edge)
         named = [ends for ends, _ in self._edge_types if "_".join(ends) == name]
         named = named or [ends for ends, _ in self._edge_types if ends[1] == name]
         if len(named) != 1:
-            self._local.edges(name, [])  # raises
+            self._local.edges(name, [])  # Raises the error.
         return named[0][0 if direction == "out" else 2]
 
     def _index(self, edge: Edge, direction: Direction, id: int | None, key: Any) -> int:
@@ -315,7 +329,7 @@ class Snapshot:
 
 
 def kept(views: dict[Hashable, Any], said: Hashable, view: Any) -> Any:
-    """Keeps what was found, and not too much of it."""
+    """Caches a view or plan, and clears the cache when it is full."""
     if len(views) >= KEPT:
         views.clear()
     views[said] = view

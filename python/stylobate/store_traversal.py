@@ -1,4 +1,4 @@
-"""`Traversal`: hops from some vertices on, said first and run in one call."""
+"""`Traversal`: hops from start vertices, built up first and run in one call."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ Hop = tuple[str, str, "str | None", tuple[str, ...], "str | None"]
 
 
 class Traversal:
-    """Hops from some vertices on, which are followed when rows are asked for. Begun by `Snapshot.start`; each method
-    makes another one.
+    """Hops from start vertices, run on demand. Created by `Snapshot.start`; each method returns a new traversal.
 
-    The vertices of each step are called by their type, and as `Person_0`, `Person_2` by their type and the number of
-    the step where several steps have it, or as `name=` says. So are edges, whose hops are numbered from 1. A column
-    is `name` for the columns of edges that were asked for, and else for the properties of the last vertices;
-    `Person.name` for a property of the vertices of any step, `Person._index` for their indexes; `KNOWS.since` for a
-    column of edges.
+    Step 0 is the start, and each hop is the next step. The vertices of a step are named by `name=`; otherwise by their
+    type, or by type and step number (`Person_0`, `Person_2`) if several steps have the same type. Edges are named by
+    type likewise, with hops numbered from 1.
+
+    Columns are named as follows. `name`: an edge column that a hop requested, otherwise a property of the last
+    vertices. `Person.name`: a property of the vertices of any step. `Person._index`: their index. `KNOWS.since`: an
+    edge column.
 
     >>> import stylobate as st
     >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -71,41 +72,45 @@ class Traversal:
         """Follows outgoing edges.
 
         Args:
-            edge: The type of the edges.
-            to: The type of these vertices. It need only be said where edges to several types have the name.
-            columns: Properties of the edges that are read on the way.
-            name: What these vertices are called in `top` and `select`.
+            edge: Edge type.
+            to: Type of the vertices at the other end. Required only if edges of this name end at several types.
+            columns: Properties of the edges to read. Default: none.
+            name: Name of the vertices at the other end, for `top` and `select`.
         """
         return self._hop("out", edge, to, columns, name)
 
     def in_(
         self, edge: Edge, to: str | None = None, *, columns: Sequence[str] = (), name: str | None = None
     ) -> Traversal:
-        """Follows incoming edges. Arguments are those of `out`."""
+        """Follows incoming edges. The arguments are those of `out`."""
         return self._hop("in", edge, to, columns, name)
 
     def top(self, rows: int, by: str, *, descending: bool = True) -> Traversal:
-        """Leaves the rows with the greatest values of a column, or the least ones; nulls come last, and rows of equal
-        values in the order of the hops."""
+        """Keeps the `rows` rows with the greatest values of a column; with `descending=False`, the smallest.
+
+        Nulls come last. Rows with equal values stay in hop order.
+        """
         copy = self._copy()
         copy._top = (rows, by, descending)
         return copy
 
     def select(self, columns: Sequence[str]) -> Traversal:
-        """The columns of the answer. Without it: `position`, the number of the vertex that a row began at, the
-        columns of edges that were asked for, and the index of the last vertex. Properties of vertices are read for
-        the rows alone that are left in the end."""
+        """Sets the output columns.
+
+        Without it they are `position`, the position of the start vertex in the input; the requested edge columns; and
+        the index of the last vertex. Vertex properties are read only for the rows of the final result.
+        """
         copy = self._copy()
         copy._select = tuple(column_names(columns))
         return copy
 
     def _plan(self) -> LocalTraversal:
-        """The names that were found, which the snapshot keeps for the next traversal that says the same."""
+        """Returns the plan, which the snapshot caches for equal traversals."""
         said = (self._start, self._name, self._hops, self._top, self._select)
         return self._snapshot._planned(said)
 
     def prepare(self) -> PreparedTraversal:
-        """Finds everything by its name once, for a traversal that is run from many vertices.
+        """Resolves all names once, for a traversal that is run from many start vertices.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -119,24 +124,24 @@ class Traversal:
         return run(self._plan(), self._ids, self._keys)
 
     def to_arrow(self) -> pyarrow.Table:
-        """The rows as a table of pyarrow; without it what any library takes that reads Arrow."""
+        """Runs the traversal, and returns a pyarrow table; without pyarrow, an Arrow record batch."""
         return table(self._run())
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """The rows as a data frame of pandas."""
+        """Runs the traversal, and returns a pandas data frame."""
         optional.pandas("to_pandas")
         return optional.pyarrow("to_pandas").table(self._run()).to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a data frame of Polars."""
+        """Runs the traversal, and returns a Polars data frame."""
         return optional.polars("to_polars").DataFrame(self._run())
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """The rows through the Arrow PyCapsule interface."""
+        """Runs the traversal, and exports the rows through the Arrow PyCapsule interface."""
         return self._run().__arrow_c_array__(requested_schema)
 
     def explain(self) -> str:
-        """What it will read, a line for each step.
+        """Describes the plan, with one line per step.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -152,8 +157,7 @@ class Traversal:
 
 
 class PreparedTraversal:
-    """A traversal of which everything was found by its name: called with `keys=` or `ids=`, it answers with a table of
-    pyarrow."""
+    """A traversal with all names resolved. Call it with `keys=` or `ids=`; it returns a pyarrow table."""
 
     __slots__ = ("_local",)
 
@@ -161,11 +165,11 @@ class PreparedTraversal:
         self._local = local
 
     def __call__(self, keys: Any = None, *, ids: Any = None) -> Any:
-        """The rows from these vertices on."""
+        """Runs the traversal from these vertices."""
         return table(run(self._local, ids, keys))
 
     def batch(self, keys: Any = None, *, ids: Any = None) -> RecordBatch:
-        """The same without pyarrow: what any library takes that reads Arrow."""
+        """Runs the traversal, and returns an Arrow record batch, without pyarrow."""
         return run(self._local, ids, keys)
 
     def __repr__(self) -> str:
@@ -173,12 +177,12 @@ class PreparedTraversal:
 
 
 def run(local: LocalTraversal, ids: Any, keys: Any) -> RecordBatch:
-    """The rows from vertices on that are named by one of both."""
+    """Runs a plan from the vertices with these indexes or keys."""
     return local.run(None if ids is None else numbers(ids), None if keys is None else plain_keys(keys))
 
 
 def plain_keys(keys: Any) -> Any:
-    """Keys as Rust takes them: an Arrow array, or a list."""
+    """Converts keys to an Arrow array or a list, as the extension takes them."""
     if isinstance(keys, (str, int)):
         raise TypeError(f"keys: give a list, such as [{keys!r}]")
     if isinstance(keys, list) or hasattr(keys, "__arrow_c_array__"):

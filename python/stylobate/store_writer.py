@@ -1,4 +1,4 @@
-"""`StoreWriter`: takes changes to a graph store, and commits them as a version or not at all."""
+"""`StoreWriter`: collects changes to a graph store, and commits them atomically."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ By = Literal["key", "index"]
 
 
 class StoreWriter:
-    """The writer of a graph store, from `GraphStore.writer`. What it is given is seen by nobody before it is
-    committed.
+    """The writer of a graph store, from `GraphStore.writer`. Changes are invisible until they are committed.
 
-    The last writer that was asked for is the writer: commits of those before raise `WriterFencedError`. As a context
-    manager it commits at the end, or gives up whatever is pending where an exception ends it.
+    Only the latest writer can commit: commits of earlier ones raise `WriterFencedError`. As a context manager, it
+    commits at the end of the block, or rolls back if the block raises.
 
-    Rows are whatever gives Arrow data, a dictionary of columns, or a list of dictionaries. All rows of a call are
-    taken, or none.
+    Rows are any Arrow data, a dictionary of columns, or a list of dictionaries. A call accepts all of its rows, or
+    none.
 
     >>> import stylobate as st
     >>> store = st.GraphStore.open("network")
@@ -47,35 +46,41 @@ class StoreWriter:
 
     @property
     def epoch(self) -> int:
-        """Which writer it is: each one's number is greater than those before."""
+        """The epoch of the writer, which is greater than that of all earlier writers."""
         return self._local.epoch
 
     @property
     def has_pending(self) -> bool:
-        """Whether there is something to commit."""
+        """True if there are changes to commit."""
         return self._local.has_pending
 
     def snapshot(self) -> Snapshot:
-        """The version that the next commit follows: what was committed, and nothing that was not."""
+        """Returns the version that the next commit is based on, without pending changes."""
         return Snapshot(self._local.snapshot())
 
     def add_vertices(self, type: str, data: Any) -> range:
-        """Adds vertices: a column for the key, and one for each property that is not null throughout. Returns the
-        indexes that they get, in the order of rows.
+        """Adds vertices, and returns their indexes, in row order.
+
+        The columns are the key, and the properties; a missing property is null.
 
         Raises:
-            InvalidDataError: A key is null or there already, or a value does not fit; none of the rows are pending.
+            InvalidDataError: A key is null or already exists, or a value does not fit. No row was added.
         """
         return range(*self._local.add_vertices(type, rows(data)))
 
     def update_vertices(self, type: str, data: Any) -> None:
-        """Changes properties of vertices: the column of the key, or `_index`, says which; all other columns are new
-        values. Where a vertex is there twice, the last row holds."""
+        """Updates properties of vertices.
+
+        The key column, or `_index`, identifies the vertex; the other columns are new values. If a vertex occurs more
+        than once, the last row wins.
+        """
         self._local.update_vertices(type, rows(data))
 
     def delete_vertices(self, type: str, keys: Any = None, *, ids: Any = None) -> None:
-        """Deletes vertices, with all edges that begin or end there. Their indexes are never given again, and their
-        keys may be."""
+        """Deletes vertices, with all their incoming and outgoing edges.
+
+        Their indexes are never reused, but their keys may be added again.
+        """
         self._local.delete_vertices(
             type,
             None if ids is None else numbers(ids),
@@ -83,13 +88,17 @@ class StoreWriter:
         )
 
     def add_edges(self, edge: Edge, data: Any, *, by: By = "key") -> int:
-        """Adds edges, which may run parallel to others: the columns `src` and `dst` name their ends by key or by
-        index, the others are properties. Returns how many there were."""
+        """Adds edges, which may be parallel to existing ones, and returns their number.
+
+        The columns `src` and `dst` are the endpoints, by key or index; the others are properties.
+        """
         return self._local.add_edges(edge_name(edge), rows(data), by)
 
     def delete_edges(self, edge: Edge, data: Any, *, by: By = "key") -> None:
-        """Deletes edges: columns `src` and `dst` name the ends. All parallel edges between them are deleted; where
-        there are none, nothing happens."""
+        """Deletes all edges, including parallel ones, between the endpoints in the columns `src` and `dst`.
+
+        Pairs without an edge are ignored.
+        """
         self._local.delete_edges(edge_name(edge), rows(data), by)
 
     def alter(
@@ -99,8 +108,10 @@ class StoreWriter:
         vertex_properties: Mapping[str, Mapping[str, str]] | None = None,
         edge_properties: Mapping[Edge, Mapping[str, str]] | None = None,
     ) -> None:
-        """Lets the schema grow, with the next commit: by types, as `GraphStore.create` takes them, and by properties
-        of types that are there. What was written before has null for a new property.
+        """Extends the schema with the next commit.
+
+        Adds types, as given to `GraphStore.create`, and properties of existing types. Existing vertices and edges have
+        null for a new property.
 
         >>> import stylobate as st
         >>> store = st.GraphStore.open("network")
@@ -120,18 +131,20 @@ class StoreWriter:
         self._local.alter(vertices, edges, of_vertices, of_edges)
 
     def commit(self) -> int:
-        """Commits what is pending as a version, and returns its number; where nothing is pending, that of the last
-        one. After an error nothing of it is visible and all of it is still pending: commit again, add to it, or roll
-        back.
+        """Commits the pending changes as one version, and returns its number.
+
+        Without pending changes, returns the number of the last version. After an error, none of the changes are visible
+        and all of them are still pending: commit again, add to them, or roll back.
 
         Raises:
             WriterFencedError: A later writer took over.
-            ConflictError: A commit that had been changed or given up was done after all.
+            ConflictError: An earlier commit turned out to have succeeded after its changes had been extended or rolled
+                back.
         """
         return self._local.commit()
 
     def rollback(self) -> None:
-        """Gives up whatever is pending."""
+        """Discards the pending changes."""
         self._local.rollback()
 
     def load(
@@ -141,7 +154,7 @@ class StoreWriter:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> Loaded:
-        """As `GraphStore.load`, by this writer. Nothing may be pending."""
+        """Runs `GraphStore.load` with this writer. There must be no pending changes."""
         schema = Snapshot(self._local.snapshot()).schema
         loaded = self._local.load(
             [(type, *parted(spec, vertex_types(schema, type))) for type, spec in (vertices or {}).items()],

@@ -1,4 +1,4 @@
-"""`write_parquet`, which writes Arrow data to Parquet files, and what it returns."""
+"""`write_parquet`, which writes Arrow data to Parquet files, and its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sorting: TypeAlias = "Sequence[str | tuple[str, ...]]"
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: `rows`, `bytes` and `row_groups` of all `files`, which are paths or URLs."""
+    """Result of a write: `rows`, `bytes` and `row_groups` of all `files`, which are paths or URLs."""
 
     rows: int
     bytes: int
@@ -65,74 +65,71 @@ def write_parquet(
     row_group_rows: int | None = None,
     sorted_by: Sorting | None = None,
 ) -> Written:
-    """Writes Arrow data to a Parquet file, or with `max_file_bytes` or `partition_by`, to a folder of them.
+    """Writes Arrow data to a Parquet file; with `max_file_bytes` or `partition_by`, to a folder of files.
 
-    Rows are taken as they come, and not collected. A column that arrives as a dictionary stays one: its codes
-    go straight into the file. Nothing appears under the path before all of it is written; after an error or
-    Ctrl-C there is what was there before.
+    Rows are streamed. A column that arrives dictionary-encoded stays so: its codes are written as they are. Files
+    appear only when they are complete: after an error or Ctrl-C, the destination is unchanged.
 
     Args:
-        data: Whatever has `__arrow_c_stream__` or `__arrow_c_array__`: tables, batches and readers of
-            pyarrow, frames of Polars and pandas, relations of DuckDB, a `scan`. Lazy frames of Polars, whose rows are
-            written as they are computed; data sets and scanners of pyarrow; iterators and generators of record batches,
-            the first of which says which columns there are. With pyarrow, a dict of lists or arrays by the names of
-            columns, or a list of dicts.
-        path: A file, a folder, or a URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Folders that
-            are missing are made.
-        compression: `"snappy"`, `"zstd"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`, some with a level:
-            `"zstd(3)"`. Like all options of columns, a dictionary says it for some columns by their names, and
-            others have the default.
-        compression_level: The level, if `compression` names none; of all columns, or a dictionary of them.
-        dictionary: Whether columns are stored as dictionaries. By default those are that arrive so, and others
-            as long as the dictionary of a row group has 1 MiB at most. `True`: always; `False`: never; names: these
-            always and no others; or a dictionary of columns.
-        use_dictionary: The same as pyarrow has it: `True`: as by default; `False`: never; names: as by default in these
-            columns, and never in others.
-        encoding: How values are stored that are no dictionary: `"plain"`, `"delta_binary_packed"` and so on,
-            where it fits. A column that is given one has no dictionary.
-        column_encoding: The same under pyarrow's name, also in capitals.
-        statistics: Bounds and nulls of row groups and pages: `True` or `"page"`; `"chunk"` for those of row
-            groups only; `False` for none.
-        write_statistics: The same as pyarrow has it: `True`, `False`, or the columns that have statistics.
-        bloom_filter_columns: Columns with bloom filters; or for each the share of values that are not there
-            and seem to be, which is 0.01 otherwise.
-        row_group_size: Rows of a row group at most. Default: 1,048,576.
-        row_group_bytes: Bytes of a row group, about, after which the next begins. Default: 128 MiB.
-        data_page_size: Bytes of a page before compression, about, after which the next begins. Default: 1 MiB.
-        max_rows_per_page: Rows of a page at most. Default: 20,000.
-        max_file_bytes: Bytes of a file, about, after which the next begins: `part-00000.parquet` and so on.
-        partition_by: Columns whose values name folders, `day=2024-05-01/part-00000.parquet`, instead of being
-            in the files. `scan` makes columns of them again.
-        data_page_version: Of version 2.0, levels of pages are not compressed.
-        sorting_columns: By which columns rows are sorted, which is believed: names, or tuples of a name and words
-            out of `"descending"`, `"nulls_first"`.
-        metadata: Pairs of texts for the file's footer.
-        index: Whether the index of a frame of pandas becomes columns: `True`, `False`, or `None`: all but a plain
-            range, which is kept as metadata only.
-        sink: How local files are written.
-        durability: `"fsync"`: the file survives a loss of power; `"none"`: the end of the process.
-        mode: What becomes of files that are there. In a folder: `"error"`: any visible data file is an error, which is
-            the default with `partition_by`; `"append"`: new files are added, also by several processes at once;
-            `"overwrite"`: files that earlier calls wrote there are removed once the new ones are there;
-            `"overwrite_partitions"`: the same in folders that get rows. Files of other writers are never replaced or
-            removed, whatever they are called: they stay beside the new ones. For one file: `"error"` or
-            `"overwrite"`.
-        overwrite: Of one file, or of a folder by `max_file_bytes` alone: whether what is there is replaced, which is
-            the default. With `partition_by` it is an old name of `mode="overwrite"` and `mode="error"`.
-        memory: Bytes that may be used for what is being encoded, in all files. Default: 256 MiB.
-        threads: Threads that encode columns. Default: one for each core.
-        storage_options: Options of the store, as of `scan`.
-        progress: Called now and then with the rows and bytes so far, and at the end. What it raises ends the
-            work.
-        row_group_rows: An old name of `row_group_size`.
-        sorted_by: An old name of `sorting_columns`.
+        data: Object with `__arrow_c_stream__` or `__arrow_c_array__`: a pyarrow table, batch or reader, a Polars or
+            pandas data frame, a DuckDB relation, a `scan`. Also a Polars lazy frame, whose rows are written as they are
+            computed; a pyarrow dataset or scanner; an iterator or generator of record batches, of which the first
+            defines the schema. With pyarrow, also a dict of lists or arrays by column name, or a list of dicts.
+        path: File, folder, or URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Missing folders are created.
+        compression: Codec: `"snappy"`, `"zstd"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`; some take a level, as in
+            `"zstd(3)"`. Like all column options, a mapping sets it by column, and other columns have the default.
+            Default: `"snappy"`.
+        compression_level: Compression level, or a mapping by column, if `compression` has none.
+        dictionary: Columns to dictionary-encode. True: all; False: none; a list: these and no others; or a mapping by
+            column. Default: columns that arrive dictionary-encoded, and others as long as the dictionary of a row group
+            has at most 1 MiB.
+        use_dictionary: pyarrow's form of `dictionary`. True: the default; False: none; a list: the default for these
+            columns, and none for others.
+        encoding: Encoding of values without a dictionary: `"plain"`, `"delta_binary_packed"` and so on, for the types
+            that support it. A column with an encoding has no dictionary.
+        column_encoding: The same under pyarrow's name, in lower or upper case.
+        statistics: Minimum, maximum and null count. True or `"page"`: of row groups and pages; `"chunk"`: of row groups
+            only; False: none. Default: True.
+        write_statistics: pyarrow's form of `statistics`: True, False, or a list of columns.
+        bloom_filter_columns: Columns with bloom filters, or a mapping of columns to false positive rates. Default rate:
+            0.01.
+        row_group_size: Maximum rows per row group. Default: 1,048,576.
+        row_group_bytes: Approximate bytes at which the next row group is started. Default: 128 MiB.
+        data_page_size: Approximate bytes before compression at which the next page is started. Default: 1 MiB.
+        max_rows_per_page: Maximum rows per page. Default: 20,000.
+        max_file_bytes: Approximate bytes at which the next file is started: `part-00000.parquet` and so on.
+        partition_by: Columns that are stored in folder names, `day=2024-05-01/part-00000.parquet`, and not in the
+            files. `scan` restores them.
+        data_page_version: `"1.0"` or `"2.0"`, which does not compress the levels of pages. Default: `"1.0"`.
+        sorting_columns: Columns that the rows are sorted by, which is not verified: names, or tuples of a name and
+            `"descending"`, `"nulls_first"`.
+        metadata: Key-value pairs for the file footer.
+        index: Whether to write the index of a pandas data frame as columns. Default: None, any index but a plain range,
+            which is stored as metadata only.
+        sink: Writer of local files: `"auto"`, `"thread"`, `"io_uring"` or `"io_uring_direct"`. Default: `"auto"`.
+        durability: `"fsync"`: the file survives a power loss; `"none"`: only the end of the process. Default:
+            `"fsync"`.
+        mode: Handling of existing files. In a folder, `"error"` fails if there is any visible data file, the default
+            with `partition_by`; `"append"` adds files, and is safe for several processes at once; `"overwrite"` removes
+            files that earlier calls wrote, once the new ones are in place; `"overwrite_partitions"` does so only in
+            folders that receive rows. Files of other writers are never replaced or removed, whatever their names are.
+            For one file: `"error"` or `"overwrite"`.
+        overwrite: Whether to replace an existing file, or the files of a folder with `max_file_bytes` alone. Default:
+            True. With `partition_by`, deprecated: use `mode="overwrite"` or `mode="error"`.
+        memory: Memory limit of the encoders of all files in bytes. Default: 256 MiB.
+        threads: Number of threads that encode columns. Default: one per core.
+        storage_options: Options of the store, as for `scan`.
+        progress: Function that is called periodically and at the end with the rows and bytes so far. An exception in it
+            ends the write.
+        row_group_rows: Deprecated name of `row_group_size`.
+        sorted_by: Deprecated name of `sorting_columns`.
 
     Raises:
-        AlreadyExistsError: Something is there, and is not to be replaced.
+        AlreadyExistsError: The destination exists and must not be replaced.
         ColumnNotFoundError: An option names a column that the data does not have.
-        UnsupportedError: Parquet has no such type.
-        StorageError: The disk is full, the store refuses.
-        StylobateError: Anything else that went wrong; see the classes below it.
+        UnsupportedError: Parquet does not support a type.
+        StorageError: The disk is full, or the store refused the write.
+        StylobateError: Any other error; see its subclasses.
 
     >>> import pyarrow as pa, stylobate as st
     >>> trips = pa.table({"city": ["Oslo", "Bergen", "Oslo"], "fare": [7.5, 30.0, 9.0]})
@@ -211,7 +208,7 @@ def write_parquet(
 def spread(
     columns: dict[str | None, dict[str, Any]], option: str, given: Any, value: Callable[[Any], Any]
 ) -> None:
-    """Notes an option of all columns, or of those that a dictionary names."""
+    """Sets an option for all columns, or for the columns of a mapping."""
     if isinstance(given, Mapping):
         for column, own in given.items():
             columns.setdefault(column, {})[option] = value(own)
@@ -220,7 +217,7 @@ def spread(
 
 
 def spread_levels(columns: dict[str | None, dict[str, Any]], level: int | Mapping[str, int] | None) -> None:
-    """Adds levels to the codecs that were noted."""
+    """Adds levels to the codecs of the columns."""
     if isinstance(level, Mapping):
         usual = columns[None].get("compression", "snappy")
         for column, own in level.items():
@@ -233,7 +230,7 @@ def spread_levels(columns: dict[str | None, dict[str, Any]], level: int | Mappin
 
 
 def with_level(codec: str, level: int) -> str:
-    """A codec with its level."""
+    """Returns a codec with its level."""
     if "(" in codec:
         raise ValueError(f"compression_level: {codec!r} has a level already")
     return f"{codec}({level})"
@@ -242,7 +239,7 @@ def with_level(codec: str, level: int) -> str:
 def as_pyarrow_has_it(
     columns: dict[str | None, dict[str, Any]], use_dictionary: bool | Sequence[str]
 ) -> bool | Mapping[str, None] | None:
-    """pyarrow's `use_dictionary` as `dictionary`."""
+    """Converts pyarrow's `use_dictionary` to `dictionary`."""
     if isinstance(use_dictionary, bool):
         return None if use_dictionary else False
     columns[None]["dictionary"] = False
@@ -250,7 +247,7 @@ def as_pyarrow_has_it(
 
 
 def sorting(column: str | tuple[str, ...]) -> tuple[str, bool, bool]:
-    """A column that rows are sorted by: its name, whether it descends, and whether nulls come first."""
+    """Returns the name of a sort column, whether it is descending, and whether nulls come first."""
     name, *words = (column,) if isinstance(column, str) else column
     for word in words:
         one_of("sorting_columns", word, ("ascending", "descending", "nulls_first", "nulls_last"))
@@ -258,7 +255,7 @@ def sorting(column: str | tuple[str, ...]) -> tuple[str, bool, bool]:
 
 
 def names(option: str, given: Sequence[Any]) -> list[Any]:
-    """A list; a single text is a mistake."""
+    """Returns a list. Raises TypeError for a single string."""
     if isinstance(given, str):
         raise TypeError(f"{option}: give a list, such as [{given!r}]")
     return list(given)

@@ -1,4 +1,4 @@
-"""What `write_parquet` and `write_orc` take for rows: each made into something with an Arrow C interface."""
+"""Conversion of the inputs of `write_parquet` and `write_orc` to objects with an Arrow C interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ArrowArray", "ArrowStream", "Data", "arrow_source", "local"]
 
 
 class ArrowStream(Protocol):
-    """A table, a frame, a reader, a scan: whatever gives an Arrow stream."""
+    """An object that exports an Arrow stream: a table, a data frame, a reader, a scan."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -26,19 +26,19 @@ class ArrowArray(Protocol):
 
 
 class LazyFrame(Protocol):
-    """A lazy frame of Polars."""
+    """A Polars lazy frame."""
 
     def collect_schema(self) -> Any: ...
 
 
 class PyarrowDataset(Protocol):
-    """A data set of pyarrow."""
+    """A pyarrow dataset."""
 
     def scanner(self) -> Any: ...
 
 
 class PyarrowScanner(Protocol):
-    """A scanner of pyarrow."""
+    """A pyarrow scanner."""
 
     def to_reader(self) -> Any: ...
 
@@ -50,10 +50,12 @@ Data: TypeAlias = (
 
 
 def arrow_source(data: Any, index: bool | None, by: str) -> Any:
-    """Rows as Rust takes them: a scan, something with an Arrow C interface, or an iterator of such things.
+    """Converts rows for the extension: to a scan, an object with an Arrow C interface, or an iterator of such objects.
 
-    `index` says whether the index of a frame of pandas becomes columns; `by` is the function that is named where
-    pyarrow is missing.
+    Args:
+        data: Rows of any supported kind.
+        index: Whether to convert the index of a pandas data frame to columns.
+        by: Name of the calling function, for the error if pyarrow is missing.
     """
     if is_instance(data, "pandas", "DataFrame"):
         return frame_of_pandas(data, index, by)
@@ -79,24 +81,25 @@ def arrow_source(data: Any, index: bool | None, by: str) -> Any:
 
 
 def local(data: Any) -> Any:
-    """What a scan of this process is made of, so that its errors stay what they are; anything else as it is."""
+    """Returns the implementation of a scan of this process, so that its errors keep their type; other data unchanged.
+    """
     source = data._source if isinstance(data, Scan) else None
     return source if isinstance(source, (LocalScan, LocalSequentialScan)) else data
 
 
 def has_arrow(data: object) -> bool:
-    """Whether it has an Arrow C interface of rows."""
+    """Returns whether the object has an Arrow C interface for rows."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def is_instance(data: object, module: str, name: str) -> bool:
-    """Whether it is of a class of a package, which has been imported then."""
+    """Returns whether the object is of a class in a module, if the module has been imported."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(data, cls)
 
 
 def frame_of_pandas(frame: Any, index: bool | None, by: str) -> Any:
-    """A frame of pandas, with its index as is asked for."""
+    """Converts a pandas data frame, with or without its index."""
     if index is None and has_arrow(frame):
         return frame
     pyarrow = optional.pyarrow(f"{by} of a frame of pandas")
@@ -104,7 +107,7 @@ def frame_of_pandas(frame: Any, index: bool | None, by: str) -> Any:
 
 
 def batches_of_lazy_frame(frame: Any) -> Iterator[Any]:
-    """The rows of a lazy frame, as they are computed where Polars can do that."""
+    """Yields the rows of a lazy frame, streamed if the version of Polars supports it."""
     if hasattr(frame, "collect_batches"):
         batches = iter(frame.collect_batches())
     else:
@@ -115,7 +118,7 @@ def batches_of_lazy_frame(frame: Any) -> Iterator[Any]:
 
 
 def table_of_columns(columns: Mapping[str, Any], pyarrow: Any) -> Any:
-    """A table of lists or arrays by the names of columns."""
+    """Returns a table of lists or arrays by column name."""
     if not columns:
         raise ValueError("data: a dict without columns: give at least one")
 
@@ -128,7 +131,7 @@ def table_of_columns(columns: Mapping[str, Any], pyarrow: Any) -> Any:
 
 
 def table_of_rows(rows: Iterable[Mapping[str, Any]], pyarrow: Any) -> Any:
-    """A table of dicts, with the columns of all of them in the order in which they first occur."""
+    """Returns a table of dicts. Columns are in order of first occurrence."""
     rows = list(rows)
     names = dict.fromkeys(name for row in rows for name in row)
     if not names:

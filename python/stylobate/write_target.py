@@ -1,4 +1,4 @@
-"""What becomes of files that are there when others are written, and names of options that were renamed."""
+"""Options for existing files at the destination of a write, and deprecated option names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODES = ("error", "append", "overwrite", "overwrite_partitions")
 def placement(
     mode: Mode | None, overwrite: bool | None, max_file_bytes: object, partition_by: object
 ) -> dict[str, Any]:
-    """The options of Rust that say what becomes of files that are there."""
+    """Returns the writer options for the handling of existing files."""
     if mode is not None:
         one_of("mode", mode, MODES)
     if mode is not None and overwrite is not None:
@@ -34,7 +34,10 @@ def placement(
 
 
 def renamed(old: str, given: Any, new: str, value: Any, *, stacklevel: int = 3) -> Any:
-    """The value of an option, or what was given under its old name. The warning names the frame at `stacklevel`."""
+    """Returns the value of an option, or the one given under its deprecated name.
+
+    The deprecation warning points at the frame at `stacklevel`.
+    """
     if given is None:
         return value
     warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=stacklevel)
@@ -44,6 +47,6 @@ def renamed(old: str, given: Any, new: str, value: Any, *, stacklevel: int = 3) 
 
 
 def one_of(option: str, given: object, known: tuple[str, ...]) -> None:
-    """Fails if it is none of these."""
+    """Raises ValueError unless the value is a known one."""
     if given not in known:
         raise ValueError(f"{option}: {given!r} is none of {', '.join(known)}")

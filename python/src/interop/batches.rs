@@ -20,12 +20,12 @@ use crate::{
 #[pyclass(frozen, module = "stylobate", name = "BatchIterator")]
 pub(crate) struct PyBatchIterator {
     process: ProcessRuntime,
-    /// Locked while a batch is awaited: a child forked meanwhile must not touch it.
+    /// Locked while a batch is awaited: a child forked at that time must not lock it.
     running: Mutex<RunningBatchStream>,
 }
 
 impl PyBatchIterator {
-    /// Begins the stream.
+    /// Starts the stream.
     pub(crate) fn begin(process: ProcessRuntime, begin: BatchStreamFactory) -> Self {
         Self { process: process.clone(), running: Mutex::new(RunningBatchStream::begin(process, begin)) }
     }

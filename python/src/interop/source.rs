@@ -1,4 +1,4 @@
-//! `StreamSource`: a stream of batches that has not begun, and the reads that Python's classes offer of it.
+//! `StreamSource`: a stream of batches that has not started, and the reads that Python classes share.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
@@ -18,7 +18,7 @@ use crate::{
     process::ProcessRuntime,
 };
 
-/// A stream of batches that has not begun. Each read consumes it.
+/// A stream of batches that has not started. Each read consumes it.
 pub(crate) struct StreamSource {
     process: ProcessRuntime,
     schema: SchemaRef,
@@ -53,7 +53,7 @@ impl StreamSource {
         Self::new(process, schema, move || scan.stream())
     }
 
-    /// Begins the stream, for a consumer within the runtime.
+    /// Starts the stream, for a consumer within the runtime.
     pub(crate) fn begin(self) -> PythonBatchStream {
         let _runtime = self.process.runtime().enter();
         (self.begin)()
@@ -86,12 +86,12 @@ impl StreamSource {
         collected.map_err(|error| error.raised(py))
     }
 
-    /// Begins the stream, and returns an iterator over its batches.
+    /// Starts the stream, and returns an iterator over its batches.
     pub(crate) fn batches(self) -> PyBatchIterator {
         PyBatchIterator::begin(self.process, self.begin)
     }
 
-    /// Exports the stream through the Arrow PyCapsule interface. It begins when the consumer pulls the first batch.
+    /// Exports the stream through the Arrow PyCapsule interface. It starts when the consumer pulls the first batch.
     pub(crate) fn capsule<'py>(
         self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! A running stream of batches, which may be pulled from any thread.
+//! A running stream of batches, which any thread may pull.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -57,7 +57,7 @@ pub(crate) struct RunningBatchStream {
 }
 
 impl RunningBatchStream {
-    /// Begins the stream.
+    /// Starts the stream.
     pub(crate) fn begin(process: ProcessRuntime, begin: BatchStreamFactory) -> Self {
         let stream = {
             let _runtime = process.runtime().enter();
@@ -88,7 +88,7 @@ impl RunningBatchStream {
     }
 }
 
-/// Reads batches as an Arrow stream, which begins when the first batch is pulled.
+/// Reads batches as an Arrow stream, which starts when the first batch is pulled.
 pub(crate) struct LazyBatchReader {
     schema: SchemaRef,
     begin: Option<(ProcessRuntime, BatchStreamFactory)>,

@@ -32,7 +32,7 @@ use crate::{
     process::{ProcessOwned, ProcessRuntime},
 };
 
-/// Time for which a plan may be reused, the same as for answers of origins: the files that it names may be replaced.
+/// Maximum age of a reused plan, the same as for answers of origins: its files may be replaced.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
 /// Implements `stylobate.Scan` when this process reads the files.
@@ -44,10 +44,10 @@ pub(crate) struct PyLocalScan {
     /// The process whose memory holds the files, if any were given as bytes.
     memory: Option<ProcessRuntime>,
     schema: arrow::datatypes::SchemaRef,
-    /// Rows that come out, and files, on creation.
+    /// Number of output rows, and of files, on creation.
     known_rows: Option<u64>,
     file_count: usize,
-    /// The plan that was made on creation, for the first run.
+    /// The plan made on creation, for the first run.
     planned: Mutex<Option<(Instant, ProcessOwned<Scan>)>>,
 }
 
@@ -67,7 +67,7 @@ impl PyLocalScan {
         Self::plan(py, process, request, &self.cache)
     }
 
-    /// Returns the plan of a run that is about to begin.
+    /// Returns the plan for a new run.
     fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
         match kept.and_then(|(_, mut plan)| plan.take()) {
@@ -76,7 +76,7 @@ impl PyLocalScan {
         }
     }
 
-    /// Returns the stream of a run that is about to begin.
+    /// Returns the stream of a new run.
     pub(crate) fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let process = ProcessRuntime::current(py)?;
         let scan = self.planned(py, &process)?;
@@ -172,7 +172,7 @@ impl PyLocalScan {
         self.schema.clone().into()
     }
 
-    /// The number of rows as of the creation of the scan, if footers told it.
+    /// The number of rows as of the creation of the scan, if known from footers.
     #[getter]
     fn known_rows(&self) -> Option<u64> {
         self.known_rows
@@ -184,7 +184,7 @@ impl PyLocalScan {
         self.file_count
     }
 
-    /// Counts the rows: by footers if they tell, else by reading the filter's columns.
+    /// Counts the rows: from footers if possible, otherwise by reading the filter's columns.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());

@@ -51,7 +51,7 @@ impl PyLocalSequentialScan {
         process.run(py, async move { request.plan(&cache).await })
     }
 
-    /// Returns the plan of a run that is about to begin.
+    /// Returns the plan for a new run.
     pub(crate) fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
         let known = {
             let planned = self.planned.lock();
@@ -70,7 +70,7 @@ impl PyLocalSequentialScan {
         Ok(scan)
     }
 
-    /// Returns the stream of a run that is about to begin.
+    /// Returns the stream of a new run.
     pub(crate) fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let process = ProcessRuntime::current(py)?;
         let scan = self.planned(py, &process)?;
@@ -168,7 +168,7 @@ impl PyLocalSequentialScan {
     }
 }
 
-/// Returns the format that the extension of a path names: `"csv"`, `"json"` or `"ipc"`.
+/// Returns the format for the extension of a path: `"csv"`, `"json"` or `"ipc"`.
 #[pyfunction]
 pub(crate) fn sequential_format(path: &str) -> Option<&'static str> {
     match SequentialFormat::of_path(path)? {

@@ -37,7 +37,7 @@ use crate::{
     scan::options,
 };
 
-/// Time for which a plan may be reused: the files that it names may be replaced.
+/// Maximum age of a reused plan: its files may be replaced.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
 /// Implements `stylobate.Query`.
@@ -65,7 +65,7 @@ struct PlannedQuery {
     spill: Arc<SpillFolder>,
 }
 
-/// The folder for what does not fit into memory. It is removed with the query, or at exit.
+/// The folder that the query spills to. It is removed with the query, or at exit.
 struct SpillFolder(ProcessOwned<Option<PathBuf>>);
 
 impl CloseAtExit for SpillFolder {
@@ -104,7 +104,7 @@ impl QueryRequest {
 }
 
 impl PyLocalQuery {
-    /// Returns the plan of a run that is about to begin.
+    /// Returns the plan for a new run.
     fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<PlannedQuery> {
         let known = {
             let planned = self.planned.lock();
@@ -120,7 +120,7 @@ impl PyLocalQuery {
         Ok(query)
     }
 
-    /// Returns the stream of a run that is about to begin, with or without views of strings and bytes.
+    /// Returns the stream of a new run, with strings and bytes as views if requested.
     fn source(&self, py: Python<'_>, views: bool) -> PyResult<StreamSource> {
         let process = ProcessRuntime::current(py)?;
         let PlannedQuery { query, spill } = self.planned(py, &process)?;
@@ -129,7 +129,7 @@ impl PyLocalQuery {
         let run = async move {
             let rows = query.run().await?;
             let rows = if views { rows } else { rows.without_views() };
-            // Otherwise this thread would compute them, and not look for signals meanwhile.
+            // Computing the batches on this thread would delay the check for signals.
             Ok::<_, stylobate_datafusion::Error>(rows.in_task())
         };
         let begin = move || {
@@ -186,7 +186,7 @@ impl PyLocalQuery {
         self.source(py, true)?.count(py)
     }
 
-    /// Collects all batches in memory; strings and bytes as views, if asked for.
+    /// Collects all batches in memory; strings and bytes as views if requested.
     #[pyo3(signature = (views=false))]
     fn collect(&self, py: Python<'_>, views: bool) -> PyResult<PyBatches> {
         self.source(py, views)?.collect(py)

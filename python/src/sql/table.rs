@@ -1,4 +1,4 @@
-//! Tables of queries, as Python gives them.
+//! Conversion of the tables of a query from Python.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ impl GivenTable {
     }
 }
 
-/// Begins to read rows, on a thread that does not hold the GIL.
+/// Starts reading rows. For a thread that does not hold the GIL.
 fn opened(rows: &Py<PyAny>, process: &ProcessRuntime) -> ForeignBatchStream {
     let input = Python::try_attach(|py| PythonBatchInput::of(rows.bind(py), process));
     let input = input.unwrap_or_else(|| Err(PyTypeError::new_err("the interpreter ends")));

@@ -25,7 +25,7 @@ use crate::{
     scan::options,
 };
 
-/// Type, version, whether it was rewritten to one base, rows, bytes.
+/// Type, version, true if rewritten to one base, rows, bytes.
 type CompactionTuple = (String, u64, bool, u64, u64);
 
 /// Implements `stylobate.GraphStore`.

@@ -150,7 +150,7 @@ impl PyLocalSnapshot {
     }
 }
 
-/// A scan that has not begun.
+/// A scan that has not started.
 #[derive(Clone)]
 struct StoreScanRequest {
     snapshot: Snapshot,
