@@ -1,4 +1,4 @@
-"""Fixtures: an S3 server as the origin, nodes in front of it, and data. Nothing is built here: `make test` does."""
+"""Fixtures: an S3 server as the origin, nodes in front of it, and data. Nothing is built here: `make test` does that."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import parquet_data
 from proxy import Proxy
 from servers import Bucket, Moto, Node, Origin, VersityGw
 
-# Clients must not find credentials, endpoints or proxies that the tests did not give them.
+# Clients must not find credentials, endpoints or proxies other than those of the tests.
 for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
     del os.environ[name]
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
 
-# Tests that were started in the background may have been told to ignore interrupts, and so would all that they start.
+# Tests started in the background may have inherited an ignored SIGINT, and so would every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -47,7 +47,7 @@ def origin(scratch: Path) -> Iterator[Origin]:
 
 @pytest.fixture(scope="session")
 def moto(scratch: Path) -> Iterator[Moto]:
-    """An S3 server of another make, which can do more."""
+    """moto, another S3 server, with more features."""
     server = Moto(scratch / "moto.log")
     yield server
     server.kill()
@@ -55,7 +55,7 @@ def moto(scratch: Path) -> Iterator[Moto]:
 
 @pytest.fixture(scope="session")
 def versitygw(scratch: Path) -> Iterator[VersityGw]:
-    """An S3 gateway over a folder, of a third make."""
+    """versitygw, a third S3 server: a gateway over a folder."""
     if not VersityGw.PROGRAM.is_file():
         pytest.skip("make test-clients-all installs versitygw")
     server = VersityGw(scratch / "versitygw", scratch / "versitygw.log")
@@ -65,14 +65,14 @@ def versitygw(scratch: Path) -> Iterator[VersityGw]:
 
 @pytest.fixture(scope="session")
 def proxy(origin: Origin) -> Iterator[Proxy]:
-    """What the shared node sees as its origin: the S3 server, with its requests counted."""
+    """The proxy that the shared node uses as its origin: it forwards to the S3 server and counts requests."""
     with Proxy(origin.port, origin.root) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def node(scratch: Path, proxy: Proxy) -> Iterator[Node]:
-    """The node that most tests share. Its bucket `strict` is the origin's `lake` too, asked about before each read."""
+    """The node that most tests share. Its bucket `strict` is also the origin's `lake`, revalidated before each read."""
     buckets = [
         Bucket.of_origin(proxy.endpoint, "lake"),
         Bucket.of_origin(proxy.endpoint, "pond"),
@@ -93,7 +93,7 @@ def s3(node: Node) -> Any:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    """Starts nodes of a test's own, and ends them with it: `start(buckets, *flags, keys=…)`."""
+    """Starts nodes for one test, and stops them at its end: `start(buckets, *flags, keys=…)`."""
     with contextlib.ExitStack() as stack:
         count = 0
 
@@ -109,19 +109,19 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Node]]:
 
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest) -> str:
-    """What the keys of this test begin with, so that tests share buckets without meeting."""
+    """A key prefix for this test, so that tests can share buckets."""
     return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-") + "/"
 
 
 @pytest.fixture(scope="session")
 def table() -> Any:
-    """A table of mixed types that makes a Parquet file of more than 10 MiB."""
+    """A table of mixed types, more than 10 MiB as a Parquet file."""
     return parquet_data.mixed_table(rows=240_000, seed=7)
 
 
 @pytest.fixture(scope="session")
 def samples() -> Path:
-    """Real sample files, read in place. Where they are missing, their tests are skipped, but not in CI."""
+    """Real sample files, read in place. If they are missing, their tests are skipped, except in CI."""
     if not SAMPLES.is_dir():
         assert os.environ.get("CI") != "true", f"no sample data in {SAMPLES}"
         pytest.skip(f"no sample data in {SAMPLES}")

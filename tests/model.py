@@ -1,4 +1,4 @@
-"""What each object may hold: writers and readers through a node, checked against each other."""
+"""A model of what each object may contain: writers and readers through a node, checked against each other."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MIB = 1 << 20
 
 
 def content(key: str, version: int) -> bytes:
-    """What a version of an object holds. Sizes repeat: an ETag, not a size, tells versions apart."""
+    """Returns the content of a version of an object. Sizes repeat: an ETag, not a size, identifies a version."""
     rng = random.Random(f"{key}:{version}")
     return rng.randbytes([300_000, 2 * MIB + 1, 2 * MIB + 1, 3 * MIB][version % 4])
 
 
 @dataclass
 class Object:
-    """One key, which one writer at a time replaces by the next version."""
+    """One key, replaced by one writer at a time, version after version."""
 
     key: str
     bodies: list[bytes]
@@ -37,10 +37,10 @@ class Object:
 
 
 class Model:
-    """Objects, and what reads of them may answer.
+    """Objects, and the versions that reads of them may return.
 
-    A read may answer any version between the last one acknowledged when it began and the last one attempted when it
-    ended: a write whose answer never came may have been carried out.
+    A read may return any version between the last one acknowledged when it began and the last one attempted when it
+    ended: a write without a response may have been applied.
     """
 
     def __init__(self, bucket: str, prefix: str, count: int) -> None:
@@ -55,7 +55,7 @@ class Model:
             node.s3.put_object(Bucket=self.bucket, Key=found.key, Body=found.bodies[0])
 
     def write(self, node: Node, rng: random.Random) -> None:
-        """Replaces an object that nobody else is replacing."""
+        """Replaces an object that no other writer is replacing."""
         found = rng.choice(self.objects)
         if not found.lock.acquire(blocking=False):
             return
@@ -72,7 +72,7 @@ class Model:
             found.lock.release()
 
     def read(self, node: Node, rng: random.Random) -> None:
-        """Reads an object, or a range of one, and looks for the version that it is of."""
+        """Reads an object, or a range of one, and determines its version."""
         found = rng.choice(self.objects)
         oldest, span = found.acknowledged, None
         headers = {}
@@ -98,7 +98,7 @@ class Model:
             )
 
     def load(self, node: Node, stop: threading.Event, writers: int, readers: int, seed: int) -> list[threading.Thread]:
-        """Starts threads that write and read until `stop`."""
+        """Starts threads that write and read until `stop` is set."""
 
         def loop(step: Callable[[Node, random.Random], None], seed: str) -> None:
             rng = random.Random(seed)
@@ -112,7 +112,7 @@ class Model:
         return threads
 
     def forget(self) -> None:
-        """Gives up the bodies that no read may answer any more."""
+        """Drops the bodies of versions that no read may return any more."""
         for found in self.objects:
             for version in range(found.acknowledged):
                 found.bodies[version] = b""

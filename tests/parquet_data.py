@@ -1,4 +1,4 @@
-"""Parquet data that is the same on every run."""
+"""Reproducible Parquet data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW_GROUP = 40_000
 
 
 def _column(rng: random.Random, kind: pa.DataType, rows: int) -> pa.Array:
-    """Random values of a fixed width."""
+    """Returns random values of a fixed-width type."""
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(rng.randbytes(rows * kind.bit_width // 8))])
 
 
@@ -45,6 +45,6 @@ def mixed_table(rows: int, seed: int) -> pa.Table:
 
 
 def write(table: pa.Table, path: Path) -> None:
-    """A file of several row groups."""
+    """Writes a file of several row groups."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, row_group_size=ROW_GROUP, compression="snappy")

@@ -1,4 +1,4 @@
-"""A proxy before the origin: it counts requests, makes the origin slow, absent or failing, and its writes atomic."""
+"""A proxy in front of the origin: counts requests, makes the origin slow, unreachable or failing, and its writes atomic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 1 << 18
 
 
 class Break(enum.Enum):
-    """A connection that the origin breaks."""
+    """How the origin breaks a connection."""
 
     BEFORE = "reset before the request was carried out"
     AFTER = "reset after the request was carried out"
@@ -28,13 +28,12 @@ class Break(enum.Enum):
 
 
 class Proxy:
-    """Passes requests on to a server on a port of this machine.
+    """Forwards requests to a server on a port of this machine.
 
-    The server that the tests use as an origin replaces an object's bytes and its ETag one after the other, knows no
-    If-Match on reads, takes a folder for an object that it cannot read, and completes an upload only once. An object
-    store does better, and so does the proxy: per key, a write and the beginning of a read exclude each other, a read
-    whose If-Match names another ETag is refused, a folder is not there, and a completion that is asked for again has
-    the same answer.
+    The tests' origin server replaces an object's bytes and its ETag in two steps, ignores If-Match on reads, treats a
+    folder as an object that it cannot read, and completes an upload only once. An object store does better, and so does
+    the proxy: per key, a write and the beginning of a read exclude each other, a read whose If-Match names another ETag
+    is refused, a folder does not exist, and a repeated completion gets the same response.
     """
 
     def __init__(self, port: int, root: Path, host: str = "127.0.0.1") -> None:
@@ -43,13 +42,13 @@ class Proxy:
         self.delay_s = 0.0
         self.bytes_per_s: float | None = None
         self.down = False
-        # Given method, path and query of a request: the status that it is refused with, how its connection breaks, or
-        # None.
+        # Called with method, path and query of a request: returns the status with which to refuse it, how to break its
+        # connection, or None.
         self.fault: Callable[[str, str, dict[str, str]], int | Break | None] | None = None
-        # Given the path of an object that was replaced or deleted, and the time at which that began. Until it returns,
-        # the object can be neither read nor written.
+        # Called with the path of a replaced or deleted object, and the time at which that began. Until it returns, the
+        # object can be neither read nor written.
         self.on_change: Callable[[str, float], None] | None = None
-        # Answers to completed uploads, by upload.
+        # Responses to completed uploads, by upload.
         self.completions: dict[str, tuple[http.client.HTTPResponse, bytes]] = {}
         self._lock = threading.Lock()
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -73,19 +72,20 @@ class Proxy:
         self._server.server_close()
 
     def count(self, method: str | None = None) -> int:
-        """Requests so far: of a method, or all."""
+        """Returns the number of requests so far: of a method, or all."""
         with self._lock:
             return self._requests[method] if method else self._requests.total()
 
     @property
     def bytes_out(self) -> int:
-        """Bytes of bodies that left the origin so far."""
+        """Returns the body bytes that the origin has sent so far."""
         with self._lock:
             return self._bytes_out
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way: what a client gave up on has been carried out or will never be."""
+        """Returns whether no request is in progress: those that a client abandoned have been carried out or never will
+        be."""
         with self._lock:
             return self._under_way == 0
 
@@ -106,7 +106,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_: Any) -> None:
-        """A peer that goes away is what these tests are about, and nothing to print."""
+        """Prints nothing: disconnecting peers are what these tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -167,7 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(answer, body, is_cut=fault is Break.SHORT)
             if length and answer.status >= 400:
-                # A server that refuses a body unread closes the connection, and may not say so.
+                # A server that refuses a request without reading its body closes the connection, and may not announce
+                # it.
                 self._hang_up()
         finally:
             proxy.note(under_way=-1)
@@ -175,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _carry_out(
         self, body: bytes, path: str, query: dict[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes | None]:
-        """Returns the answer of the server and its body, which is still to be read if the request is a GET."""
+        """Returns the server's response and its body, which is still to be read if the request is a GET."""
         proxy, upload = self.proxy, query.get("uploadId")
         if self.command == "POST" and upload in proxy.completions:
             return proxy.completions[upload]
@@ -208,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
         return answer.status in (200, 206) and "*" not in tags and answer.headers.get("etag") not in tags
 
     def _reset(self) -> None:
-        """Breaks the connection without an answer, or in the middle of one."""
+        """Breaks the connection before the response, or in the middle of it."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
         self.close_connection = True

@@ -1,4 +1,4 @@
-"""Tables of random schemas: types within each other, extension types, and metadata of tables and columns."""
+"""Tables of random schemas: nested types, extension types, and metadata of tables and columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def text(chance: random.Random, most: int = 8) -> str:
 
 
 def plain_type(chance: random.Random) -> pa.DataType:
-    """A type without others in it."""
+    """Returns a type that is not nested."""
     precision = chance.randint(1, 38)
     return chance.choice(
         [
@@ -47,7 +47,7 @@ def data_type(chance: random.Random, depth: int = 0) -> pa.DataType:
         return extension_type(chance)
     if kind < 0.72:
         index = chance.choice([pa.int8(), pa.int16(), pa.int32()])
-        # Nested keys come out with 32 bits at least.
+        # Nested keys are read back with at least 32 bits.
         return pa.dictionary(pa.int32() if depth else index, pa.string(), ordered=not depth and chance.random() < 0.4)
 
     def inner(name: str) -> pa.Field:
@@ -64,7 +64,7 @@ def data_type(chance: random.Random, depth: int = 0) -> pa.DataType:
 
 
 def value(chance: random.Random, type: pa.DataType) -> Any:
-    """A value that is not null, as pyarrow takes it."""
+    """Returns a non-null value, as pyarrow accepts it."""
     if isinstance(type, pa.BaseExtensionType):
         name = type.extension_name
         stored = {"arrow.json": '{"a": 1}', "arrow.uuid": chance.randbytes(16), "arrow.bool8": chance.randint(0, 1)}
@@ -111,7 +111,7 @@ def item(chance: random.Random, field: pa.Field) -> Any:
 
 
 def storage(field: pa.Field) -> pa.Field:
-    """The field with the storage of extension types, at every depth."""
+    """Returns the field with extension types replaced by their storage, at every depth."""
     return field.with_type(storage_type(field.type))
 
 
@@ -142,7 +142,7 @@ def array(chance: random.Random, field: pa.Field, rows: int) -> pa.Array:
 
 
 def random_table(seed: int, rows: int = 200) -> pa.Table:
-    """A table of one to six columns."""
+    """Returns a table of one to six columns."""
     chance = random.Random(seed)
     fields = []
     for place in range(chance.randint(1, 6)):
@@ -154,7 +154,7 @@ def random_table(seed: int, rows: int = 200) -> pa.Table:
 
 
 def check_equal(found: pa.Table, table: pa.Table) -> None:
-    """The same metadata, types and values, however these are cut into chunks and dictionaries."""
+    """Checks that metadata, types and values are equal, regardless of chunks and dictionaries."""
     assert found.schema.metadata == table.schema.metadata
     for field, wanted in zip(found.schema, table.schema, strict=True):
         assert field.equals(wanted, check_metadata=True), f"{field} is not {wanted}"

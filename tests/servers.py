@@ -25,7 +25,7 @@ PATIENCE = 20.0
 
 
 def origin_options(endpoint: str) -> dict[str, str]:
-    """The options of a store that lead to the S3 server at an endpoint, and let in."""
+    """Returns the store options, with credentials, for the S3 server at an endpoint."""
     return {
         "endpoint": endpoint,
         "region": REGION,
@@ -36,12 +36,12 @@ def origin_options(endpoint: str) -> dict[str, str]:
 
 
 def target() -> Path:
-    """The folder that cargo builds into."""
+    """Returns the folder that cargo builds into."""
     return Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parent.parent / "target").absolute()
 
 
 def stylobate() -> Path:
-    """The command under test."""
+    """Returns the command under test."""
     named = os.environ.get("STYLOBATE_BIN")
     path = Path(named) if named else target() / "debug" / "stylobate"
     assert path.is_file(), f"{path} is missing: run `make test`, or set STYLOBATE_BIN"
@@ -49,15 +49,15 @@ def stylobate() -> Path:
 
 
 def s3s_fs() -> Path:
-    """The S3 server that serves as the origin."""
+    """Returns the S3 server that serves as the origin."""
     path = target() / "tools" / "bin" / "s3s-fs"
     assert path.is_file(), f"{path} is missing: run `make test`"
     return path
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without what could configure a node or a client behind a test's back. A node's Flight door is
-    at any free port."""
+    """Returns the environment without variables that could configure a node or a client unnoticed. A node's Flight door
+    listens on any free port."""
     ours = ("AWS_", "STYLOBATE_", "RUST_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return kept | {"STYLOBATE_FLIGHT": "127.0.0.1:0"} | more
@@ -70,7 +70,7 @@ def free_port() -> int:
 
 
 def wait_for(what: str, ready: Any, patience: float = PATIENCE) -> Any:
-    """Asks until the answer is true, and returns it."""
+    """Polls until the result is true, and returns it."""
     deadline = time.monotonic() + patience
     while True:
         if answer := ready():
@@ -80,7 +80,7 @@ def wait_for(what: str, ready: Any, patience: float = PATIENCE) -> Any:
 
 
 def s3_client(endpoint: str, key: str = "any", secret: str = "any", style: str = "path", **config: Any) -> Any:
-    """A boto3 client that tries once, so that a test sees each answer."""
+    """Returns a boto3 client without retries, so that a test sees each response."""
     settings = {"retries": {"total_max_attempts": 1}, "s3": {"addressing_style": style}, "proxies": {}} | config
     return boto3.client(
         "s3",
@@ -93,7 +93,7 @@ def s3_client(endpoint: str, key: str = "any", secret: str = "any", style: str =
 
 
 class Server:
-    """A process that is ended by its id, and whose log is kept."""
+    """A process that is stopped by its id, and whose log is kept."""
 
     def __init__(self, command: list[str], log: Path, env: dict[str, str], **options: Any) -> None:
         self.log_path = log
@@ -117,7 +117,7 @@ class Server:
         self.end()
 
     def stop(self) -> int:
-        """Asks the process to end, and returns its exit code."""
+        """Asks the process to exit, and returns its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.end()
 
@@ -133,7 +133,7 @@ class Server:
                 self.process.stdout.close()
 
     def memory(self, field: str = "VmHWM") -> int:
-        """Bytes of memory by the kernel's account: `VmRSS` now, `VmHWM` at most."""
+        """Returns the memory in bytes as the kernel counts it: `VmRSS` is current, `VmHWM` is the peak."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         found = re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)
         assert found, status
@@ -169,7 +169,7 @@ class Origin(Server):
 
 
 class Moto(Server):
-    """The S3 server of moto, which keeps everything in memory and lets anyone in: another make than `Origin`."""
+    """The S3 server of moto, which keeps everything in memory and accepts any credentials; independent of `Origin`."""
 
     def __init__(self, log: Path) -> None:
         self.port = free_port()
@@ -189,7 +189,7 @@ class VersityGw(Server):
         root.mkdir(parents=True)
         self.port = free_port()
         keys = ["--access", ORIGIN_KEY, "--secret", ORIGIN_SECRET]
-        # Nobody reads what it prints of each request.
+        # The log of each request is not read.
         command = [str(self.PROGRAM), *keys, "--quiet", "--port", f"127.0.0.1:{self.port}", "posix", str(root)]
         super().__init__(command, log, environment())
         self.endpoint = f"http://127.0.0.1:{self.port}"
@@ -214,7 +214,7 @@ class Bucket:
 
     @classmethod
     def of_origin(cls, endpoint: str, name: str, at: str | None = None, **more: Any) -> Bucket:
-        """The bucket `at`, or of the same name, of an S3 server."""
+        """Returns the bucket `at` of an S3 server, or the bucket of the same name."""
         return cls(name, f"s3://{at or name}", origin_options(endpoint), **more)
 
     def toml(self) -> str:
@@ -249,7 +249,7 @@ class AccessKey:
 
 
 class Node(Server):
-    """`stylobate serve`, ready to answer: started by another command if `launcher` names one, with its S3 door and its
+    """`stylobate serve`, ready to answer: started through the command `launcher` if given, with its S3 door and its
     admin door at the addresses of `doors`."""
 
     def __init__(
@@ -277,7 +277,7 @@ class Node(Server):
         self.s3 = s3_client(self.endpoint, *owner)
 
     def _announced(self) -> tuple[str, str, str]:
-        """The addresses that the node prints."""
+        """Returns the addresses that the node prints."""
         assert self.process.stdout
         found: dict[str, str] = {}
         for line in self.process.stdout:
@@ -288,7 +288,7 @@ class Node(Server):
         raise AssertionError(f"the node did not start (exit code {self.process.wait()}): {self.log()}")
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        """A request to the admin door."""
+        """Sends a request to the admin door."""
         headers = dict(headers or {})
         if body is not None:
             headers.setdefault("content-type", "application/json")
@@ -301,18 +301,18 @@ class Node(Server):
         return answer.json()
 
     def reads(self, bucket: str) -> dict[str, int]:
-        """What the reads of one bucket did so far."""
+        """Returns the read counters of a bucket."""
         return next(found["reads"] for found in self.stats()["buckets"] if found["name"] == bucket)
 
     def origin_requests(self, bucket: str) -> tuple[int, int]:
-        """How many GETs and HEADs the origin of a bucket was sent."""
+        """Returns the numbers of GETs and HEADs sent to the origin of a bucket."""
         reads = self.reads(bucket)
         return reads["origin_gets"], reads["origin_heads"]
 
 
 @dataclass
 class Answer:
-    """An HTTP answer, read to its end."""
+    """An HTTP response, read to its end."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -329,7 +329,7 @@ def request(
     body: bytes | str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """One request as it is written here: no retries, and nothing repaired."""
+    """Sends one request exactly as given: no retries, no normalization."""
     connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=PATIENCE)
     try:
         connection.request(method, path, body, headers or {})

@@ -1,4 +1,4 @@
-"""Requests that are signed byte by byte as a test writes them, where clients would repair or refuse them."""
+"""Signed requests, byte by byte as a test writes them, where clients would repair or refuse them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from servers import PATIENCE, REGION, Answer
 
 @dataclass
 class Raw:
-    """A request to a path that is sent as it is; keys are escaped once, and nothing is normalised."""
+    """A request whose path is sent unchanged; keys are escaped once, and nothing is normalized."""
 
     method: str
     bucket: str
@@ -32,7 +32,7 @@ class Raw:
 
 
 class Signed(S3SigV4Auth):
-    """Signature Version 4 without any change of the path."""
+    """Signature Version 4 without normalization of the path."""
 
     def _normalize_url_path(self, path: str) -> str:
         return path

@@ -1,4 +1,4 @@
-"""The queries of TPC-H and TPC-DS, DuckDB's answers to them, and what counts as the same answer."""
+"""The queries of TPC-H and TPC-DS, DuckDB's answers to them, and the comparison of answers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 
 import duckdb
 
-# Sums of floating-point numbers depend on the order of rows, and engines give a quotient of decimals other digits.
+# Sums of floating-point numbers depend on the order of rows, and engines round quotients of decimals differently.
 TOLERANCE = 1e-6
-# DuckDB's quotient of decimals is a floating-point number. Elsewhere it is a decimal, whose digits end after six places:
-# too few for a sum of quotients.
+# DuckDB's quotient of decimals is a floating-point number. In other engines it is a decimal with six places: too few
+# for a sum of quotients.
 ADAPTED = {("tpcds", 66): ("/w_warehouse_sq_ft", "/CAST(w_warehouse_sq_ft AS DOUBLE)")}
 Row = tuple[Any, ...]
 
 
 @dataclass
 class ExpectedAnswer:
-    """A query, and the rows that it returns: in this order if `is_ordered`, otherwise in any order."""
+    """A query and its expected rows: in this order if `is_ordered`, otherwise in any order."""
 
     text: str
     rows: list[Row]
     is_ordered: bool
 
     def differs_from(self, rows: list[Row]) -> str | None:
-        """The first difference; `None` if the answer is the same."""
+        """Returns the first difference; `None` if the answer is the same."""
         if len(rows) != len(self.rows):
             return f"{len(rows)} rows, not {len(self.rows)}"
         pairs = zip(rows, self.rows) if self.is_ordered else zip(_sorted(rows), _sorted(self.rows))
@@ -37,13 +37,13 @@ class ExpectedAnswer:
 
 
 class DuckDB:
-    """A database that has the Parquet files of a folder as tables, and a benchmark's queries."""
+    """A database with the Parquet files of a folder as tables, and a benchmark's queries."""
 
     def __init__(self, benchmark: str, folder: Path) -> None:
         offline: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         self._connection = duckdb.connect(config=offline)
         self._benchmark = benchmark
-        # The extension is in a wheel: nothing is downloaded.
+        # The extension comes from a wheel: nothing is downloaded.
         module = importlib.import_module(f"duckdb_extension_{benchmark}")
         (extension,) = Path(str(module.__file__)).parent.rglob(f"{benchmark}.duckdb_extension")
         self._connection.execute(f"LOAD '{extension}'")
@@ -51,7 +51,7 @@ class DuckDB:
             self._connection.execute(f"CREATE VIEW {file.stem} AS FROM read_parquet('{file}')")
 
     def answers(self) -> dict[int, ExpectedAnswer]:
-        """The answer to each query, by its number."""
+        """Returns the answer to each query, by number."""
         texts = self._connection.execute(f"SELECT query_nr, query FROM {self._benchmark}_queries()").fetchall()
         return {number: self.answer(self._adapted(number, text)) for number, text in texts}
 
@@ -63,8 +63,8 @@ class DuckDB:
         return text
 
     def answer(self, text: str) -> ExpectedAnswer:
-        """Runs a query twice, with ties of its ORDER BY broken in opposite ways: rows in the same order twice are in
-        a total order. If its LIMIT cuts between ties, the query to compare is one that breaks them."""
+        """Runs a query twice, with ties of its ORDER BY broken in opposite ways: if both give the same order, it is a
+        total order. If its LIMIT cuts between ties, the query to compare is one that breaks them."""
         columns = len(self._connection.sql(text).columns)
         ascending, descending = (ties_broken(text, columns, order) for order in ("ASC", "DESC"))
         rows = self._connection.execute(ascending).fetchall()
@@ -80,7 +80,7 @@ class DuckDB:
 
 
 def ties_broken(text: str, columns: int, order: str) -> str:
-    """The query with rows that its ORDER BY leaves in any order sorted by all columns."""
+    """Returns the query with ties of its ORDER BY broken by all columns."""
     words = list(_outer_words(text))
     limit = next((at for at, word in words if word == "LIMIT"), len(text))
     is_sorted = any(word == "ORDER" for _, word in words)
@@ -89,7 +89,7 @@ def ties_broken(text: str, columns: int, order: str) -> str:
 
 
 def _outer_words(text: str) -> Iterator[tuple[int, str]]:
-    """The words outside of parentheses and quotes, in upper case, with their positions."""
+    """Yields the words outside of parentheses and quotes, in upper case, with their positions."""
     depth, quote, start = 0, "", None
     for at, letter in enumerate(f"{text} "):
         if quote:
@@ -107,7 +107,7 @@ def _outer_words(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _sorted(rows: list[Row]) -> list[Row]:
-    """Rows in an order that the last digits of numbers hardly change: by numbers last."""
+    """Sorts rows so that the last digits of numbers hardly affect the order: by numbers last."""
 
     def key(row: Row) -> list[tuple[bool, bool, Any]]:
         numbers = [(cell is not None, True, cell) for cell in row if _is_number(cell)]

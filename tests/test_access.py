@@ -1,4 +1,4 @@
-"""Access keys: who gets in, what each key opens, and where no secret may show."""
+"""Access keys: who is authenticated, what each key may access, and where no secret may appear."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITER = AccessKey("writer", "s3cr3t-of-writer-99", ["pond"], write=True)
 
 @pytest.fixture
 def guarded(start: Callable[..., Node], proxy: Proxy) -> Node:
-    """A node with keys that tells in its log as much as it can."""
+    """A node with access keys and the most verbose log."""
     buckets = [
         Bucket.of_origin(proxy.endpoint, "lake"),
         Bucket.of_origin(proxy.endpoint, "pond"),
@@ -48,7 +48,7 @@ def test_each_key_opens_its_own_buckets_only(guarded: Node, origin: Origin, pref
     admin, reader, writer = (client(guarded, key) for key in (ADMIN, READER, WRITER))
     for bucket in ("lake", "pond"):
         admin.put_object(Bucket=bucket, Key=key, Body=b"bytes")
-        # What is cached is guarded as well as what is not.
+        # Cached data is protected like any other.
         assert admin.get_object(Bucket=bucket, Key=key)["Body"].read() == b"bytes"
     assert reader.get_object(Bucket="lake", Key=key)["Body"].read() == b"bytes"
     denied = (403, "AccessDenied")

@@ -17,12 +17,12 @@ MIB = 1 << 20
 
 @pytest.fixture
 def own(start: Callable[..., Node], proxy: Proxy) -> Node:
-    """A node of the test's own, whose counters begin at zero."""
+    """A node for one test, whose counters start at zero."""
     return start([Bucket.of_origin(proxy.endpoint, "lake")], "--memory", "256MiB", "--attempts", "1")
 
 
 def metrics(node: Node) -> dict[str, float]:
-    """Every sample of the scrape, by its name and labels."""
+    """Returns every sample of the scrape, by name and labels."""
     answer = node.ask("GET", "/metrics", headers={"accept": "application/openmetrics-text"})
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("application/openmetrics-text")

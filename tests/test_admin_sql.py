@@ -1,4 +1,4 @@
-"""SQL at the admin door: answers are DuckDB's, rights are those of keys, and only files of buckets are read."""
+"""SQL at the admin door: answers equal DuckDB's, keys limit access, and only files of buckets are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADMIN = AccessKey("admin", "s3cr3t-of-admin-77", write=True)
 READER = AccessKey("reader", "s3cr3t-of-reader-88", ["lake"])
 LIMITED = AccessKey("limited", "s3cr3t-of-limited-99", prefixes=["parts/"])
 
-# Gives no row before its end, which is hours away.
+# Returns its first row at its end, which is hours away.
 ENDLESS = """SELECT count(*) FROM lake.mixed a
              JOIN (SELECT b.name FROM lake.mixed b JOIN lake.mixed c ON b.name = c.name) d ON a.name = d.name"""
 

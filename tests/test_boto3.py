@@ -1,4 +1,4 @@
-"""boto3 through a node: what it reads and writes is what the origin has."""
+"""boto3 through a node: its reads and writes match the origin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def body(s3: Any, bucket: str, key: str, **more: Any) -> bytes:
 
 
 def refusal(call: Callable[[], Any]) -> tuple[int, str]:
-    """Status and code of the error that a call ends with."""
+    """Returns the status and code of the error that a call raises."""
     with pytest.raises(ClientError) as failed:
         call()
     answer = failed.value.response
@@ -43,7 +43,7 @@ def refusal(call: Callable[[], Any]) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def large(origin: Origin) -> tuple[str, bytes]:
-    """An object of several pages, the last of them not full."""
+    """An object of several pages, the last of them partial."""
     data = random_bytes(5 * MIB + 12_345)
     origin.s3.put_object(Bucket="lake", Key="boto3/large", Body=data)
     return "boto3/large", data
@@ -237,7 +237,7 @@ def test_a_put_with_a_checksum_is_at_the_origin(s3: Any, origin: Origin, prefix:
 
 
 def test_a_put_with_a_wrong_checksum_leaves_nothing(shelves: dict[str, Node]) -> None:
-    # Not every S3 server looks at all checksums; what the node puts into a folder, it checks itself.
+    # Not every S3 server checks all checksums; the node itself checks what it puts into a folder.
     s3 = shelves["folder"].s3
     wrong = base64.b64encode(hashlib.sha256(b"other").digest()).decode()
     put = {"Bucket": "lake", "Key": "wrong", "Body": b"bytes"}
@@ -354,7 +354,7 @@ def shelves(scratch: Path, moto: Moto) -> Iterator[dict[str, Node]]:
 
 @pytest.fixture(scope="module", params=["folder", "s3"])
 def shelf(request: pytest.FixtureRequest, shelves: dict[str, Node]) -> Any:
-    """boto3 against a node with the keys of `listed` in its bucket."""
+    """boto3 against a node whose bucket contains the keys of `listed`."""
     s3 = shelves[request.param].s3
     for key in KEYS:
         s3.put_object(Bucket="lake", Key=f"listing/{key}", Body=f"listing/{key}".encode())
@@ -367,7 +367,7 @@ def listed() -> list[str]:
 
 
 def pages(s3: Any, operation: str = "list_objects_v2", **asked: Any) -> tuple[list[str], list[str]]:
-    """Keys and common prefixes of all pages."""
+    """Returns the keys and common prefixes of all pages."""
     keys, prefixes = [], []
     size = asked.pop("PageSize", None)
     for page in s3.get_paginator(operation).paginate(Bucket="lake", PaginationConfig={"PageSize": size}, **asked):
@@ -414,7 +414,7 @@ def test_a_listing_tells_size_time_and_tag(shelf: Any, listed: list[str]) -> Non
     assert len(found) == len(listed)
     for entry in found:
         head = shelf.head_object(Bucket="lake", Key=entry["Key"])
-        # HTTP's dates know no fractions of a second.
+        # HTTP dates have no fractions of a second.
         told = entry["Size"], entry["LastModified"].replace(microsecond=0), entry.get("ETag")
         assert told == (head["ContentLength"], head["LastModified"], head["ETag"])
 
@@ -425,14 +425,14 @@ def test_max_keys_0_lists_nothing_and_buckets_are_listed(s3: Any) -> None:
     assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == ["lake", "pond", "strict"]
 
 
-# Styles of address and signed URLs
+# Addressing styles and signed URLs
 
 
 def test_a_bucket_can_be_part_of_the_host(node: Node, large: tuple[str, bytes]) -> None:
     s3 = s3_client(f"http://localhost:{node.port}", style="virtual")
     key, data = large
 
-    # Not every resolver knows names below localhost: the Host header is what the node goes by.
+    # Not every resolver resolves names below localhost: the node goes by the Host header.
     host = {"host": f"lake.localhost:{node.port}"}
     assert request(node.endpoint, "GET", f"/{key}", headers=host).body == data
     listing = request(node.endpoint, "GET", "/?list-type=2&prefix=boto3%2F", headers=host).body.decode()
@@ -508,7 +508,7 @@ def test_what_is_written_through_the_node_is_read_at_once(s3: Any, prefix: str) 
 def test_an_object_that_is_replaced_while_it_is_read_is_never_mixed(
     start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str
 ) -> None:
-    """A reader gets one version whole, or an error in the middle: pages of two versions, never."""
+    """A reader gets one whole version, or an error in the middle: never pages of two versions."""
     node = start([Bucket.of_origin(proxy.endpoint, "lake", consistency="strict")], "--memory", "128MiB")
     versions = [random_bytes(12 * MIB, n) for n in range(2)]
     origin.s3.put_object(Bucket="lake", Key=prefix + "a", Body=versions[0])

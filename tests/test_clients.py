@@ -1,4 +1,4 @@
-"""pyarrow, Polars and DuckDB through a node: row for row what they read without it, and byte for byte on disk."""
+"""pyarrow, Polars and DuckDB through a node: the same rows as without it, and the same bytes on disk."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def through(node: Node) -> pa.fs.S3FileSystem:
 
 @pytest.fixture(scope="module")
 def direct(origin: Origin) -> pa.fs.S3FileSystem:
-    """pyarrow's file system without it."""
+    """pyarrow's file system without the node."""
     return filesystem(origin.endpoint, ORIGIN_KEY, ORIGIN_SECRET)
 
 
 def fetched(node: Node) -> int:
-    """GETs that the node has sent to the origin of `lake` so far."""
+    """Returns the number of GETs that the node has sent to the origin of `lake` so far."""
     return node.origin_requests("lake")[0]
 
 
@@ -117,7 +117,7 @@ def test_pyarrow_writes_a_dataset_and_deletes_it(
 ) -> None:
     rows = table.slice(0, 20_000).append_column("part", pa.array([n % 5 for n in range(20_000)], pa.int32()))
     base = f"lake/{prefix}dataset"
-    # pyarrow makes sure of the bucket first, unless it is told not to.
+    # pyarrow checks the bucket first, unless it is configured not to.
     ds.write_dataset(rows, base, filesystem=through, format="parquet", partitioning=["part"], create_dir=False)
     back = ds.dataset(str(lake / prefix / "dataset"), format="parquet", partitioning=["part"]).to_table()
     assert back.sort_by("id").select(rows.column_names) == rows
@@ -226,7 +226,7 @@ def test_polars_writes_through_the_node(node: Node, lake: Path, table: pa.Table,
 
 @pytest.fixture
 def duck(node: Node) -> duckdb.DuckDBPyConnection:
-    """DuckDB with httpfs out of its wheel, pointed at the node."""
+    """DuckDB with httpfs from its wheel, pointed at the node."""
     offline = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     connection = duckdb.connect(config=offline)
     folder = Path(duckdb_extension_httpfs.__file__).parent
@@ -262,7 +262,7 @@ def test_duckdb_copies_to_the_bucket(duck: duckdb.DuckDBPyConnection, lake: Path
     source = f"FROM read_parquet('{lake}/{ALL}large.parquet')"
     for name, options in [("a.parquet", "FORMAT parquet"), ("a.csv", "FORMAT csv, HEADER")]:
         duck.execute(f"COPY (SELECT id, name, price {source}) TO 's3://lake/{prefix}{name}' ({options})")
-        # A file that begins its life through the node is the same file at the origin.
+        # A file created through the node is the same file at the origin.
         counted = [
             duck.execute(f"SELECT count(*), sum(id), sum(price) FROM '{base}{name}'").fetchall()
             for base in (f"s3://lake/{prefix}", f"{lake}/{prefix}")
@@ -303,7 +303,7 @@ def test_every_sample_file_is_the_same_through_a_node(start: Callable[..., Node]
 
 
 def table_of(path: str, fs: pa.fs.FileSystem) -> pa.Table | None:
-    """The rows of a Parquet, ORC or CSV file, by what it begins with and what it is called."""
+    """Reads a Parquet, ORC or CSV file, recognized by its first bytes and its name."""
     with fs.open_input_file(path) as file:
         magic = file.read(4)
         file.seek(0)

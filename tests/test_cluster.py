@@ -1,5 +1,5 @@
-"""Nodes of a cluster as processes of their own: killed, stopped, started again, with TLS, shown by the command, and
-read and written by boto3."""
+"""Nodes of a cluster as processes of their own: killed, stopped, restarted, with TLS, shown by the command, and read
+and written by boto3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 class Cluster:
-    """Three nodes over one bucket, each with its own peer door. The bucket is a folder, if none is given."""
+    """Three nodes over one bucket, each with its own peer door. The bucket is a folder unless one is given."""
 
     def __init__(
         self, folder: Path, *flags: str, env: dict[str, str] | None = None, bucket: Bucket | None = None
@@ -50,7 +50,7 @@ class Cluster:
         self.nodes[id] = Node(self.folder / id, [self.bucket], *flags, env=self.env | own)
 
     def status(self, id: str) -> dict[str, Any]:
-        """What `stylobate cluster status` says of the cluster as a node sees it."""
+        """Returns the output of `stylobate cluster status` for the cluster as a node sees it."""
         return json.loads(self.command(id, "--json"))
 
     def command(self, id: str, *flags: str, verb: str = "status") -> str:
@@ -77,7 +77,7 @@ class Cluster:
         return self.nodes[id].s3.get_object(Bucket="lake", Key=key)["Body"].read()
 
     def bytes_from_origin(self) -> int:
-        """The bytes that all running nodes got from the origin for reads."""
+        """Returns the bytes that all running nodes received from the origin for reads."""
         reads = [node.reads("lake") for node in self.nodes.values() if node.running()]
         return sum(read["bytes_origin"] + read["bytes_passed_through"] for read in reads)
 
@@ -102,7 +102,7 @@ def start_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
 
 @pytest.fixture
 def lake(origin: Origin) -> Bucket:
-    """A bucket of the origin, asked for news after an hour."""
+    """A bucket of the origin, revalidated after an hour."""
     origin.bucket("cluster")
     return Bucket.of_origin(origin.endpoint, "lake", at="cluster", consistency="1h")
 
@@ -327,7 +327,7 @@ def test_a_node_that_starts_again_with_its_disk_has_its_pages_and_asks_for_versi
     data = {f"disk-{number}": os.urandom(MIB) for number in range(12)}
     for key, content in data.items():
         origin.s3.put_object(Bucket="cluster", Key=key, Body=content)
-    # The folder is one of each node.
+    # Each node has its own folder.
     cluster = start_cluster("--memory", "256MiB", "--disk", "pages=256MiB", bucket=lake)
     cluster.wait_for_all()
 

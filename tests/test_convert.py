@@ -20,7 +20,7 @@ def convert(source: Path, made: Path, *flags: str) -> None:
 
 
 def restored(found: pa.Table, table: pa.Table) -> pa.Table:
-    """What pyarrow reads, with what it changes in any file: the names of entries of maps."""
+    """Returns the table as pyarrow reads it, except for what pyarrow changes in any file: the names of map entries."""
     arrays = []
     for field, column in zip(table.schema, found.columns, strict=True):
         arrays.append(column.cast(field.type) if "map<" in str(field.type) else column)
@@ -45,7 +45,7 @@ def test_convert_keeps_types_and_metadata(tmp_path: Path) -> None:
 
 
 def expanded(type: pa.DataType) -> pa.DataType:
-    """The type with values in place of dictionaries, at every depth."""
+    """Returns the type with dictionaries replaced by their values, at every depth."""
 
     def inner(field: pa.Field) -> pa.Field:
         return field.with_type(expanded(field.type))
@@ -65,7 +65,7 @@ def expanded(type: pa.DataType) -> pa.DataType:
 
 @pytest.mark.parametrize("ending", ["arrow", "arrows"])
 def test_arrow_files_have_the_types_of_the_source_field_by_field(tmp_path: Path, ending: str) -> None:
-    """In files strings are plain, since few readers take dictionaries that grow; in streams dictionaries stay."""
+    """In files, strings are plain, since few readers accept growing dictionaries; in streams, dictionaries stay."""
     source, made = tmp_path / "source.parquet", tmp_path / f"made.{ending}"
     for seed in range(2_000, 2_030):
         table = random_table(seed, 30)
@@ -92,7 +92,7 @@ def test_arrow_files_have_dictionaries_that_are_asked_for(tmp_path: Path) -> Non
     assert found.to_pylist() == table.to_pylist()
 
 
-# Microseconds since 1970, and what they are in UTC: fractions count upwards before 1970, too.
+# Microseconds since 1970, and their UTC timestamps: fractions count upwards before 1970, too.
 MOMENTS = [
     (0, "1970-01-01T00:00:00"),
     (-1, "1969-12-31T23:59:59.999999"),

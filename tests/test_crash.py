@@ -1,4 +1,4 @@
-"""Killed under load, again and again: no wrong byte ever, and what was on disk is still used."""
+"""Kills under load, again and again: no wrong bytes, and data on disk is reused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIXED = 24
 
 @pytest.fixture
 def own_origin(tmp_path: Path) -> Iterator[tuple[Origin, Proxy]]:
-    """An origin of the test's own, on which nothing else puts load."""
+    """An origin for one test, without any other load."""
     server = Origin(tmp_path / "origin", tmp_path / "origin.log")
     server.bucket("lake")
     with Proxy(server.port, server.root) as proxy:
@@ -53,7 +53,7 @@ def test_a_node_that_is_killed_under_load_never_serves_a_wrong_byte(
             assert all(got == fixed[key] for key, got in zip(fixed, bodies, strict=True))
         stats = node.stats()
         if round_ > 0:
-            # Pages that were on disk when the node was killed are there again, and are not fetched.
+            # Pages on disk when the node was killed are found again, and are not fetched.
             assert stats["cache"]["disk_hits"] > 0, stats
             assert stats["bytes"]["origin"] < total, stats
             shares.append(stats["bytes"]["disk"] / total)
@@ -68,7 +68,7 @@ def test_a_node_that_is_killed_under_load_never_serves_a_wrong_byte(
         stop.set()
         for thread in threads:
             thread.join()
-        # What the node had sent is carried out or lost before the next one starts.
+        # Requests that the node had sent are carried out or lost before the next one starts.
         wait_for("the origin to be idle", lambda: proxy.idle)
         model.check()
         model.forget()

@@ -17,13 +17,13 @@ from writes import FORMATS, MIB, end, failure, noise, read, start, succeed
 
 FAILING = 7
 ATTEMPTS = 4
-# Enough of both formats for more than ten parts of 16 MiB.
+# Enough rows for more than ten parts of 16 MiB in both formats.
 GENERATE = ["--scale", "0.65", "--tables", "lineitem", "--compression", "none"]
 LINEITEMS = 3_900_000
 
 
 class Uploads:
-    """Sees the requests of uploads, and refuses part 7 so many times."""
+    """Records the requests of uploads, and refuses part 7 a given number of times."""
 
     def __init__(self, status: int = 500, times: float = 0) -> None:
         self.status = status
@@ -48,7 +48,7 @@ class Uploads:
 
 
 class Lake:
-    """A bucket of an S3 server, behind a proxy that fails as it is told."""
+    """A bucket of an S3 server, behind a proxy that fails on command."""
 
     def __init__(self, origin: Origin, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -63,7 +63,7 @@ class Lake:
         return uploads
 
     def unfinished(self) -> list[str]:
-        """What the server holds of uploads that are neither completed nor aborted."""
+        """Returns the uploads on the server that are neither completed nor aborted."""
         return sorted(path.name for path in self.root.rglob(".upload*") if path.is_file())
 
     def objects(self, prefix: str) -> list[str]:
@@ -86,9 +86,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_given_up(lake: Lake, uploads: Uploads) -> None:
-    """The upload was begun and aborted, and the server holds nothing of it."""
+    """Checks that the upload was begun and aborted, and that the server has nothing of it."""
     assert (uploads.begun, uploads.completed, uploads.aborted) == (1, 0, 1)
-    # What was under way when the command gave up is carried out, or not, a moment later.
+    # Requests in progress when the command gave up complete, or fail, a moment later.
     wait_for("the origin to be idle", lambda: lake.proxy.idle)
     assert lake.unfinished() == []
 
@@ -103,7 +103,7 @@ def test_a_convert_whose_part_7_fails_leaves_no_object(
     line = failure("convert", source, f"s3://lake/{name}", "--compression", "none", *lake.options)
     assert name in line and str(status) in line, line
     assert ORIGIN_SECRET not in line
-    # A request that is forbidden is not tried again.
+    # A forbidden request is not retried.
     assert uploads.parts[FAILING] == (ATTEMPTS if status == 500 else 1)
     assert lake.objects(prefix) == []
     check_given_up(lake, uploads)
@@ -175,7 +175,7 @@ def test_an_upload_that_is_killed_leaves_no_object_and_the_next_makes_one(
     assert end(process, signal.SIGKILL) == (-signal.SIGKILL, "")
     wait_for("the origin to be idle", lambda: lake.proxy.idle)
     assert (lake.objects(prefix), uploads.completed) == ([], 0)
-    # Nobody was left to abort it: that is for the rules of the bucket.
+    # The killed process could not abort it: that is left to the bucket's lifecycle rules.
     assert lake.unfinished()
     uploads = lake.watch()
     succeed(*convert)

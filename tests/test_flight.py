@@ -26,7 +26,7 @@ READER = AccessKey("reader", "s3cr3t-of-reader-88", ["lake"], token="t0ken-of-re
 
 
 def settle(path: Path) -> None:
-    """Makes a file an old one: a young one is taken for one that may still change."""
+    """Backdates a file: a recent one counts as one that may still change."""
     os.utime(path, (time.time() - 3600,) * 2)
 
 
@@ -61,7 +61,7 @@ def shown(key: AccessKey | str) -> fl.FlightCallOptions:
 
 
 def fetch(client: fl.FlightClient, descriptor: fl.FlightDescriptor, *options: Any) -> pa.Table:
-    """All endpoints of a flight, one after another."""
+    """Fetches all endpoints of a flight, one after another."""
     info = client.get_flight_info(descriptor, *options)
     tables = [client.do_get(endpoint.ticket, *options).read_all() for endpoint in info.endpoints]
     assert all(found.schema == info.schema for found in tables)
@@ -69,7 +69,7 @@ def fetch(client: fl.FlightClient, descriptor: fl.FlightDescriptor, *options: An
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The table without dictionaries, and with names of list items and the like as pyarrow writes them."""
+    """Returns the table without dictionaries, and with pyarrow's names for list items and the like."""
     columns = [
         pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column
         for column in table.columns
@@ -150,7 +150,7 @@ def test_dictionaries_are_as_asked_for_and_sent_once(client: fl.FlightClient, fi
     expected = pq.read_table(files / "mixed.parquet")
     for dictionary in ("auto", True, False, ["name", "comment"]):
         assert_same(fetch(client, command("lake/flight/mixed.parquet", dictionary=dictionary)), expected)
-    # Forty thousand rows a row group, in batches of a thousand: one code of one byte a row, and few dictionaries.
+    # Forty thousand rows per row group, in batches of a thousand: one-byte codes, and few dictionaries.
     few = command("lake/flight/mixed.parquet", columns=["name"], dictionary=True, batch_rows=1_000, limit=1 << 40)
     (endpoint,) = client.get_flight_info(few).endpoints
     chunks = list(client.do_get(endpoint.ticket))
@@ -264,7 +264,7 @@ def test_nodes_with_one_secret_share_tickets(start: Callable[..., Node], origin:
     first, second, stranger = node("a-secret-of-both-nodes"), node("a-secret-of-both-nodes"), node("another-secret-16")
     clients = [fl.connect(node.flight) for node in (first, second, stranger)]
     info = clients[0].get_flight_info(command("lake/flight/mixed.parquet"))
-    # Endpoints name no place: each may be read from any of the nodes.
+    # Endpoints have no location: any node may serve them.
     tables = [clients[n % 2].do_get(endpoint.ticket).read_all() for n, endpoint in enumerate(info.endpoints)]
     assert_same(pa.concat_tables(tables), pq.read_table(files / "mixed.parquet"))
     with pytest.raises(fl.FlightUnauthorizedError):
@@ -380,7 +380,7 @@ def test_the_counters_are_in_the_statistics_and_the_metrics(node: Node, client: 
 
 
 def test_scans_stay_within_the_budget(start: Callable[..., Node], origin: Origin, table: pa.Table) -> None:
-    """Much more than the budget is decoded: what is held of it stays a part of the one number that was given."""
+    """Decodes much more than the budget: the part that is kept stays within the one configured limit."""
     budget = 64 * MIB
     folder = origin.bucket("lake") / "flight-budget"
     for n in range(12):

@@ -24,7 +24,7 @@ from test_flight import active, settle
 ADMIN = AccessKey("admin", "s3cr3t-of-admin-77", write=True, token="t0ken-of-admin-11")
 READER = AccessKey("reader", "s3cr3t-of-reader-88", ["lake"])
 
-# Gives no row before its end, which is hours away.
+# Returns its first row at its end, which is hours away.
 ENDLESS = """SELECT count(*) FROM {0} a JOIN (SELECT b.name FROM {0} b JOIN {0} c ON b.name = c.name) d
              ON a.name = d.name"""
 
@@ -57,7 +57,7 @@ def files(origin: Origin, table: pa.Table) -> Path:
 
 @pytest.fixture
 def lake(tmp_path: Path, table: pa.Table) -> list[Bucket]:
-    """Two buckets of folders of a test's own."""
+    """Two buckets of folders, for one test."""
     parquet_data.write(table, tmp_path / "lake/mixed.parquet")
     parquet_data.write(table.slice(0, 10), tmp_path / "pond/few.parquet")
     for path in tmp_path.rglob("*.parquet"):
@@ -136,7 +136,7 @@ def test_parameters_are_bound(connection: flight_sql.Connection, files: Path) ->
         prepared = cursor.adbc_prepare(f"SELECT id FROM {table} WHERE id = ? AND name = ?")
         assert [field.type for field in prepared] == [pa.int64(), pa.string()]
         assert cursor.adbc_execute_schema(f"SELECT id, name FROM {table}").names == ["id", "name"]
-        # One statement with other values each time.
+        # One statement with different values each time.
         for number in range(3):
             cursor.execute(f"SELECT id FROM {table} WHERE id = ?", (number,))
             assert cursor.fetchall() == [(number,)]
@@ -170,7 +170,7 @@ def test_a_user_and_a_password_log_in(lake: list[Bucket], start: Callable[..., N
             assert rows(connection, "SELECT count(*) FROM pond.few") == [(10,)]
     for options in (shown(READER), logged_in(READER)):
         with connect(node, **options) as connection:
-            # Of the only bucket that this key opens.
+            # In the only bucket that this key may access.
             assert rows(connection, "SELECT min(id) FROM mixed") == [(0,)]
             for table in ("pond.few", "'pond/few.parquet'", "'s3://pond/*'"):
                 with pytest.raises(flight_sql.Error, match="does not allow"):

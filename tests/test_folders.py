@@ -1,4 +1,4 @@
-"""A folder behind the S3 door keeps all that a bucket keeps: any key, headers, tags, checksums, directory markers."""
+"""A folder behind the S3 door keeps everything that a bucket does: any key, headers, tags, checksums, directory markers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a node hands on to an S3 origin: nothing of its client's credentials, nothing beyond a key's rights, and nothing
-stale afterwards. Each test that can runs in front of a folder too."""
+"""Requests that a node forwards to an S3 origin carry no credentials of its client, do not exceed a key's rights, and
+leave nothing stale. Each test that can also runs in front of a folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def team(guarded: Node) -> Any:
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """An origin that takes everything and remembers what it was sent."""
+    """An origin that accepts everything and records what it receives."""
 
     protocol_version = "HTTP/1.1"
     seen: list[tuple[str, str, dict[str, str], bytes]] = []
@@ -126,7 +126,7 @@ def test_nothing_of_the_clients_credentials_reaches_the_origin(recorder: str, st
     put = next(entry for entry in Recorder.seen if entry[0] == "PUT")
     assert (put[1], put[3], put[2]["x-amz-meta-kept"]) == ("/lake/a//b", b"body", "yes")
 
-    # Nor is the client sent there.
+    # The client is not redirected there either.
     away = send(node.endpoint, OWNER, Raw("PUT", "away", "x", body=b"x"))
     assert (away.status, "location" in away.headers) == (502, False)
 
@@ -159,7 +159,7 @@ def test_a_key_for_prefixes_reaches_nothing_else(guarded: Node, owner: Any, team
         assert refusal(call) == 403
     url = s3_client(guarded.endpoint, *TEAM, signature_version="s3v4").generate_presigned_url("get_object", secret)
     assert request(guarded.endpoint, "GET", url.removeprefix(guarded.endpoint)).status == 403
-    # The source of a copy as a parameter, in another's listing, and a list that hides a key.
+    # The source of a copy as a parameter, in the listing of another key, and a list that hides a key.
     stolen = Raw("PUT", bucket, "team/stolen", f"X-Amz-Copy-Source=%2F{bucket}%2Fother%2Fsecret")
     assert send(guarded.endpoint, TEAM, stolen).status == 403
     climbing = Raw("GET", bucket, "team/../other/secret")
@@ -173,7 +173,7 @@ def test_a_key_for_prefixes_reaches_nothing_else(guarded: Node, owner: Any, team
 
 
 def test_a_listing_renews_or_drops_what_is_known(guarded: Node, owner: Any, moto: Moto) -> None:
-    """A client that plans by a listing reads the version that was listed, at no request."""
+    """A client that plans by a listing reads the listed version, without a request to the origin."""
     key = {"Bucket": "lake", "Key": "listed/a"}
     owner.put_object(**key, Body=b"old" * 1000)
     assert owner.get_object(**key)["Body"].read() == b"old" * 1000
@@ -302,7 +302,7 @@ def test_copies_between_origins_keep_what_describes_an_object(owner: Any) -> Non
 
 @pytest.mark.parametrize("bucket", ["lake", "folder"])
 def test_pyarrow_writes_and_reads_through_the_cache(guarded: Node, bucket: str) -> None:
-    """Its writer sends aws-chunked bodies of unknown length, and its reader headers that others do not."""
+    """pyarrow's writer sends aws-chunked bodies of unknown length, and its reader headers that others do not."""
     store = fs.S3FileSystem(
         access_key=OWNER[0], secret_key=OWNER[1], endpoint_override=guarded.endpoint, region="us-east-1"
     )
@@ -338,7 +338,7 @@ def test_a_download_that_goes_on_is_never_of_two_versions(guarded: Node, owner: 
 
 @pytest.mark.parametrize("bucket", ["lake", "folder"])
 def test_a_client_that_waits_to_send_nothing_is_told_to_go_on(guarded: Node, bucket: str) -> None:
-    """aws-cli expects "100 Continue" for an empty file too, and waited a minute on the connection for it."""
+    """aws-cli expects "100 Continue" for an empty file too, and waited a minute for it."""
     answer = send(guarded.endpoint, OWNER, Raw("PUT", bucket, "empty", headers={"expect": "100-continue"}))
     assert (answer.status, answer.headers["connection"]) == (200, "close")
 
@@ -383,7 +383,7 @@ def test_a_page_of_an_allowed_site_reads_and_others_do_not(start: Callable[..., 
 def test_what_an_origin_lets_pages_read_is_up_to_the_node(
     start: Callable[..., Node], moto: Moto, bucket: str
 ) -> None:
-    """The origin allows any page: the node's rules count, for what it forwards too."""
+    """The origin allows any page: the node's rules apply to forwarded requests too."""
     moto.s3.create_bucket(Bucket=f"pages-{bucket}")
     moto.s3.put_object(Bucket=f"pages-{bucket}", Key="a", Body=b"x")
     site = "https://app.example"
@@ -400,7 +400,7 @@ def test_what_an_origin_lets_pages_read_is_up_to_the_node(
 
 
 def test_answers_differ_by_page_where_a_rule_tells_pages_apart(start: Callable[..., Node], tmp_path: Path) -> None:
-    """A cache on the way must not hand the answer for one page, or for none, to another."""
+    """A cache between must not serve the answer for one page, or for none, to another."""
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "a").write_bytes(b"x")
     ruled = Bucket("lake", str(tmp_path / "lake"), more='[[bucket.cors]]\norigins = ["https://app.example"]')
@@ -414,7 +414,7 @@ def test_answers_differ_by_page_where_a_rule_tells_pages_apart(start: Callable[.
 
 @pytest.mark.parametrize("bucket", ["lake", "folder"])
 def test_a_refused_head_tells_no_length(guarded: Node, owner: Any, bucket: str) -> None:
-    """DuckDB-Wasm takes the length of any answer to HEAD for the length of the object: it would read the object cut off."""
+    """DuckDB-Wasm takes the length of any HEAD response as the length of the object: it would truncate the object."""
     owner.put_object(Bucket=bucket, Key="measured", Body=b"x" * 5000)
     signing = s3_client(guarded.endpoint, *OWNER, signature_version="s3v4")
     url = signing.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "measured"})

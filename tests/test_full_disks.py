@@ -1,4 +1,4 @@
-"""Writes to disks that fill and into files that may not grow: one line that names the file, and nothing unfinished."""
+"""Writes to full disks and to files at their size limit: one line that names the file, and no unfinished files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from writes import FORMATS, MIB, SINKS, failure, names, noise, read, succeed
 
 LIMIT = 4 * MIB
 DISK = 4 * MIB
-# Two tables in the order in which they are made. Without compression the first fits on the disk, and the second does
-# not fit beside it.
+# Two tables in the order in which they are generated. Uncompressed, the first fits on the disk, and the second does not
+# fit beside it.
 FITS, DOES_NOT = "part", "customer"
 GENERATE = ["generate", "tpch", "--scale", "0.16", "--compression", "none", "--durability"]
 
 
 def limited() -> None:
-    """Has the kernel refuse to let files grow beyond 4 MiB, with an error and not with a signal."""
+    """Limits the size of files to 4 MiB, with an error instead of a signal."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
@@ -36,7 +36,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MiB, where the tests may mount one."""
+    """A disk of 4 MiB, if the tests may mount one."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
@@ -89,7 +89,7 @@ def test_a_convert_to_a_disk_that_fills_leaves_it_as_it_was(
         line = failure("convert", source, file, "--sink", sink, "--durability", durability)
         assert str(file) in line and "No space left on device" in line, line
         assert names(small_disk) == []
-        # The system ends a ring a little after its process.
+        # The kernel tears down an io_uring a little after its process.
         wait_for("the room to be free again", lambda: os.statvfs(small_disk).f_bavail == free)
     grow(small_disk)
     succeed("convert", source, file, "--sink", sink, "--quiet")

@@ -1,4 +1,4 @@
-"""`stylobate graph info|neighbors|import|export` on a bucket: they say and write what they do of local files."""
+"""`stylobate graph info|neighbors|import|export` on a bucket: prints and writes the same as for local files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FILE = "ldbc_sample.graph.yml"
 KNOWS = ["person", "knows", "person"]
 READ = ["parquet", "orc", "csv"]
 PEOPLE = "id,name\n" + "".join(f"{10 * at},name {at}\n" for at in range(1, 21))
-# A loop, edges that are there twice, and persons without any.
+# A loop, duplicate edges, and persons without edges.
 PAIRS = [(10, 10), (10, 20), (10, 20), (20, 10), (50, 200), (200, 50), (130, 10)]
 EDGES = "src,dst,weight\n" + "".join(f"{one},{other},{at}.5\n" for at, (one, other) in enumerate(PAIRS))
 
 
 class Command:
-    """`stylobate graph` in a folder of its own, with what lets it into the bucket."""
+    """`stylobate graph` in a folder of its own, with credentials for the bucket."""
 
     def __init__(self, endpoint: str, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Command:
         return json.loads(self(verb, *args, "--json"))
 
     def fails(self, verb: str, *args: str | Path) -> tuple[int, str]:
-        """The exit code, and the one line that is said, which has no secrets."""
+        """Returns the exit code and the error line, which contains no secrets."""
         done = self.run(verb, *args)
         assert done.returncode != 0 and len(done.stderr.splitlines()) == 1, done.stderr
         assert ORIGIN_SECRET not in done.stderr
@@ -69,7 +69,7 @@ def local(request: pytest.FixtureRequest, samples: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def url(local: Path, origin: Origin) -> str:
-    """The same in the bucket."""
+    """The same graph in the bucket."""
     for path in local.rglob("*"):
         if path.is_file():
             key = f"command-{local.name}/{path.relative_to(local)}"
@@ -125,7 +125,7 @@ def test_tables_out_of_a_bucket_are_those_of_the_local_files(
     assert edges_of(table(far["person_knows_person.csv"]), *names) == edges_of(table(lines), *names)
 
 
-# Graphs of one's own.
+# Generated graphs.
 
 
 @pytest.mark.parametrize("format", READ)
@@ -159,7 +159,7 @@ def test_a_graph_goes_into_a_bucket_and_comes_out_of_it(command: Command, prefix
     assert command.json("info", file)["edges"] == []
 
 
-# What is not there.
+# Missing graphs.
 
 
 def test_what_a_bucket_does_not_have_is_named_in_one_line(command: Command, origin: Origin, prefix: str) -> None:

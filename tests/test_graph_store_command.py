@@ -1,4 +1,4 @@
-"""`stylobate graph store` on a bucket: made, changed, asked, kept in order and looked over by the command alone."""
+"""`stylobate graph store` on a bucket: created, changed, queried, maintained and checked by the command alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from proxy import Proxy
 from servers import environment, origin_options, stylobate
 
 class Command:
-    """The command over a store of its own, with what lets it into the bucket."""
+    """The command over a store of its own, with credentials for the bucket."""
 
     def __init__(self, endpoint: str, folder: Path) -> None:
         self.folder = folder

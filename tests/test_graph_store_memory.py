@@ -1,4 +1,4 @@
-"""The memory of a load by the command: what it was given, and little more, however many threads took turns."""
+"""Memory of a load by the command: little more than its limit, regardless of how many threads took turns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from writes import MIB, peak_until_end, run, start
 
 BUDGET = 64 * MIB
-# The process itself, columns of a source that are decoded, and what threads hold that are about to end.
+# The process itself, decoded columns of a source, and memory of threads that are about to exit.
 MORE = 120 * MIB
 
 
@@ -17,7 +17,7 @@ def test_a_load_takes_little_more_than_it_was_given(tmp_path: Path) -> None:
     tables = "persons,posts,comments,knows,has_creator"
     made = run("generate", "snb", "--scale", "10", "--tables", tables, "--output", tmp_path, "--quiet")
     assert made == (0, "", "")
-    # Posts and comments have creators, and keys that begin differently.
+    # Posts and comments have creators, and their keys have different prefixes.
     created = pq.read_table(tmp_path / "has_creator.parquet")
     posts = pc.starts_with(created["src"], pattern="4f")
     pq.write_table(created.filter(posts), tmp_path / "posted.parquet")

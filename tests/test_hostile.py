@@ -1,4 +1,4 @@
-"""Hostile input: paths that climb, bytes that are no HTTP, and ten thousand damaged requests."""
+"""Hostile input: path traversal, bytes that are not HTTP, and ten thousand corrupted requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANARY = b"the-canary-that-no-answer-may-hold"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that is served as a bucket, with files around it that are none of the bucket's."""
+    """A folder that is served as a bucket, surrounded by files that are not in the bucket."""
     served = tmp_path / "served"
     (served / "sub").mkdir(parents=True)
     (served / "ok").write_bytes(b"fine")
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def talk(port: int, data: bytes, patience: float = 0.3, until: bytes = b"") -> bytes:
-    """Sends bytes as they are, and returns what comes back until the node closes or falls silent."""
+    """Sends raw bytes, and returns the response until the node closes the connection or falls silent."""
     got = b""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
@@ -49,7 +49,7 @@ def talk(port: int, data: bytes, patience: float = 0.3, until: bytes = b"") -> b
 
 
 def climbing(name: str) -> list[str]:
-    """Ways to say `../name`."""
+    """Returns spellings of `../name`."""
     up = ["..", "%2e%2e", "%2E.", ".%2e", "%252e%252e", "..%00", "%c0%ae%c0%ae", "%uff0e%uff0e", "..;", "...", ". ."]
     slash = ["/", "%2f", "%2F", "%5c", "\\", "%252f", "//", "/./", "%c0%af"]
     ways = [f"{dots}{between}{name}" for dots in up for between in slash]
@@ -143,7 +143,7 @@ def test_what_is_no_key_is_refused_and_not_an_accident(
     node = start([Bucket("lake", str(folder))], "--memory", "64MiB")
     got = talk(node.port, f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode(), patience=5)
     answered = int(got.split(b" ", 2)[1])
-    # S3 itself differs from case to case: what counts is that it is the client's error.
+    # S3 itself differs from case to case: it only matters that it is a client error.
     assert answered == status or 400 <= answered < 500, got
 
 
@@ -195,7 +195,7 @@ def test_what_came_before_damage_is_answered_and_the_damage_too(start: Callable[
 
 
 def test_a_refused_upload_is_told_that_its_connection_ends(start: Callable[..., Node], folder: Path) -> None:
-    """A client that waits with the body sends its next request on the same connection, unless it is told."""
+    """A client that holds back the body sends its next request on the same connection, unless the response says close."""
     node = start([Bucket("lake", str(folder), read_only=True)], "--memory", "64MiB")
     put = b"PUT /lake/new HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
     got = talk(node.port, put, patience=5)
@@ -244,7 +244,7 @@ def valid_requests() -> list[bytes]:
 
 
 def damaged(rng: random.Random, valid: bytes) -> bytes:
-    """A valid request with a few of its bytes replaced, removed, doubled or moved."""
+    """Returns a valid request with a few of its bytes replaced, removed, duplicated or moved."""
     data = bytearray(valid)
     for _ in range(rng.choice([1, 1, 2, 4, 16])):
         at = rng.randrange(len(data) + 1)
@@ -282,7 +282,7 @@ def test_ten_thousand_damaged_requests_do_no_damage(start: Callable[..., Node], 
     statuses: Counter[int] = Counter()
 
     def attack(seed: int) -> bytes:
-        """A sound request, a damaged one and a sound one, in one go."""
+        """Sends a valid request, a corrupted one and a valid one, in a single write."""
         rng = random.Random(seed)
         return talk(node.port, sound + damaged(rng, rng.choice(valid)) + sound, patience=0.1)
 

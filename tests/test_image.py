@@ -1,6 +1,6 @@
-"""The container image without a container: a root folder laid as packaging/Dockerfile says, and the static binary in it.
+"""The container image without a container: a root folder built as in packaging/Dockerfile, with the static binary.
 
-`make image` builds the binary, and names it in STYLOBATE_STATIC.
+`make image` builds the binary; STYLOBATE_STATIC names it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 
 def lay(recipe: Recipe, root: Path, built: dict[str, Path]) -> None:
-    """Copies what the image holds, and makes what every container gets: names of hosts, and a place for /proc."""
+    """Copies the files of the image, and creates what every container gets: host names, and a mount point for /proc."""
     for *flags, source, at in recipe.copies:
         to = root / at.lstrip("/")
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Image(Node):
 
 
 def test_the_settings_of_the_image_are_known() -> None:
-    """Also those of `docker run` in the comment of the Dockerfile."""
+    """Includes the settings of `docker run` in the comment of the Dockerfile."""
     recipe = Recipe()
     env = recipe.env | {"STYLOBATE_ORIGIN": "lake=s3://my-bucket", "STYLOBATE_ACCESS_KEY": "me:a-long-secret"}
     shown = subprocess.run([stylobate(), *recipe.command[1:], "--print-config"], env=env, capture_output=True, text=True)
@@ -70,7 +70,7 @@ def test_the_settings_of_the_image_are_known() -> None:
 
 
 def test_the_archive_has_what_the_dockerfile_says(tmp_path: Path) -> None:
-    """Each blob is what its digest says, the layer has the files with their owners, and nothing depends on the time."""
+    """Each blob matches its digest, the layer has the files with their owners, and nothing depends on the time."""
     program, certificates, cache = tmp_path / "program", tmp_path / "certificates", tmp_path / "cache"
     program.write_bytes(b"a program")
     program.chmod(0o700)
@@ -123,7 +123,7 @@ def binary() -> Path:
 
 @pytest.fixture
 def root(binary: Path, tmp_path: Path) -> Iterator[Path]:
-    """The root folder: the image, a folder to serve, and certificates of which one is the origin's."""
+    """The root folder: the image, a folder to serve, and certificates, one of which is the origin's."""
     empty = tmp_path / "empty"
     empty.mkdir()
     trusted, _ = certificate(tmp_path, "origin", is_authority=False)
@@ -148,7 +148,7 @@ def tls_origin(root: Path, tmp_path: Path) -> Iterator[Node]:
 
 @pytest.fixture
 def run(root: Path, tls_origin: Node, tmp_path: Path) -> Iterator[Callable[[], Image]]:
-    """Starts the image with a mounted configuration and a mounted folder, at free ports of loopback."""
+    """Starts the image with a mounted configuration and a mounted folder, on free loopback ports."""
     recipe = Recipe()
     owner = tuple(map(int, recipe.user.split(":")))
     (root / "data").mkdir()
@@ -172,7 +172,7 @@ def run(root: Path, tls_origin: Node, tmp_path: Path) -> Iterator[Callable[[], I
 
 
 def files(root: Path) -> set[str]:
-    """What is in the image; /proc is empty here, since it is mounted for the node alone."""
+    """Returns the files of the image; /proc is empty here, since it is mounted for the node alone."""
     return {str(path.relative_to(root)) for path in root.rglob("*")}
 
 

@@ -65,7 +65,7 @@ def test_rows_are_those_of_duckdb(buckets: list[Bucket], start: Callable[..., No
     prepared = "prepared\tSELECT id, name FROM lake.mixed WHERE id >= ? AND name <> ? ORDER BY id LIMIT 2\t41\tname-00"
     wrong = "query\tSELECT nope FROM lake.mixed"
     queries = [f"query\t{query.format('lake.mixed')}" for query in QUERIES]
-    # The driver names the columns of other statements twice if there are no rows.
+    # The driver lists the columns of other statements twice if there are no rows.
     empty = "prepared\tSELECT id FROM lake.mixed WHERE id < 0"
     *answers, bound, none, error = ask(node, *queries, prepared, empty, wrong)
 
@@ -80,7 +80,7 @@ def test_rows_are_those_of_duckdb(buckets: list[Bucket], start: Callable[..., No
 
 
 def shown(value: object) -> str:
-    """The value as Java prints it."""
+    """Formats the value as Java prints it."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

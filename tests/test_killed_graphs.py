@@ -1,4 +1,4 @@
-"""Graphs whose import is killed half-way: there is the one before or none, and the next import makes a whole one."""
+"""Graph imports that are killed half-way leave the previous graph or none, and the next import succeeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRAPH = "social.graph.yml"
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """What is imported: random edges between persons."""
+    """The input of the import: random edges between persons."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(1)
     ids = np.arange(PERSONS) * 7
@@ -39,7 +39,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 @pytest.fixture(scope="module")
 def whole(given: list[object], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an import makes that nobody disturbs."""
+    """The output of an undisturbed import."""
     folder = tmp_path_factory.mktemp("whole")
     succeed(*given, "--output", folder)
     return folder
@@ -54,14 +54,14 @@ def bytes_below(folder: Path) -> int:
     total = 0
     for path, _, inside in os.walk(folder):
         for name in inside:
-            # It may be gone by the time that it is looked at.
+            # The file may be removed before it is inspected.
             with contextlib.suppress(FileNotFoundError):
                 total += (Path(path) / name).stat().st_size
     return total
 
 
 def kill_at(moment: int, out: Path, *command: object) -> int:
-    """Kills the command once so many bytes are in the folder; its exit code."""
+    """Kills the command once `moment` bytes are in the folder; returns its exit code."""
     with start(*command) as process:
         while process.poll() is None and bytes_below(out) < moment:
             time.sleep(0.001)
@@ -87,19 +87,19 @@ def test_whenever_an_import_is_killed_there_is_no_half_of_a_graph_and_the_next_o
         before = files(out)
     total, killed = bytes_below(whole), 0
     for attempt in range(KILLS):
-        # Every other time, what the last one left is still there.
+        # Every other time, the leftovers of the last run are still there.
         if attempt % 2:
             for left in out.glob(".*"):
                 shutil.rmtree(left)
         moment = bytes_below(out) + int(rng.uniform(0, 0.9) * total)
         killed += kill_at(moment, out, *given, "--output", out, "--overwrite") == -signal.SIGKILL
         seen = {name: found for name, found in files(out).items() if not name.startswith(".")}
-        # Who is killed while files get their names leaves no graph: the one before was taken away first.
+        # A kill while files are renamed leaves no graph: the previous one is removed first.
         assert seen in (before, expected) or not any(name.endswith(".graph.yml") for name in seen)
         if GRAPH not in seen:
             assert_no_graph(out)
         before = seen
-    # Else nothing was tried.
+    # Otherwise nothing was tested.
     assert killed > 2
     succeed(*given, "--output", out, "--overwrite")
     assert files(out) == expected

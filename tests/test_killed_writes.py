@@ -1,4 +1,4 @@
-"""Writes that are killed or interrupted half-way: whatever has its final name is whole, and the next run completes."""
+"""Writes that are killed or interrupted half-way: every file with its final name is complete, and the next run succeeds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROUNDS = {"parquet": 4, "orc": 1}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """What a run makes that nobody disturbs: of each format once."""
+    """Returns the output of an undisturbed run, one per format."""
     made: dict[str, Path] = {}
 
     def make(format: str) -> Path:
@@ -54,7 +54,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
-    """The same so often that no machine is done with it by the time that it is stopped."""
+    """The same source repeated so often that no machine finishes before it is stopped."""
     folder = tmp_path_factory.mktemp("endless")
     for number in range(50):
         (folder / f"{number}.parquet").hardlink_to(source)
@@ -62,7 +62,7 @@ def endless(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
 
 
 def check(folder: Path, whole: Path) -> None:
-    """Each file that has its final name is all of what it should be, and the manifest tells of no others."""
+    """Checks that each file with its final name is complete, and that the manifest lists no others."""
     rows = {entry["path"]: entry["rows"] for entry in json.loads((whole / "manifest.json").read_text())["files"]}
     found = set(visible(folder))
     for name in found - {"manifest.json"}:
@@ -86,7 +86,7 @@ def test_whenever_generate_is_killed_files_are_whole_and_the_next_run_completes(
     for round_ in range(ROUNDS[format]):
         out = tmp_path / f"out-{round_}"
         generate = ["generate", "tpch", *SCALE, "--format", format, "--output", out, "--sink", SINKS[round_ % 3]]
-        # Moments are of bytes rather than of time, so that a slow machine is not killed too early.
+        # Kill points are byte counts rather than times, so that a slow machine is not killed too early.
         for moment in sorted(rng.uniform(0, 0.97 * total) for _ in range(KILLS_IN_A_ROW)):
             process = start(*generate)
             wait_until_written(process, out, int(moment))
@@ -103,7 +103,7 @@ def test_whenever_generate_is_killed_files_are_whole_and_the_next_run_completes(
         assert len(verified) == TABLES and all(line.startswith("ok ") for line in verified), verified
     shown = ", ".join(f"{moment:.0%}" for moment in moments)
     print(f"{format}: killed {killed} of {len(moments)} times, at {shown} of the bytes; {leftovers} unfinished files")
-    # Else nothing was tried.
+    # Otherwise nothing was tested.
     assert killed > len(moments) // 2
     assert leftovers > 0
 
@@ -123,7 +123,7 @@ def test_a_convert_that_is_killed_leaves_the_file_that_was_there_and_the_next_on
         wait_until_written(process, out, rng.randrange(MIB, 64 * MIB))
         assert kill(process, out) == -signal.SIGKILL
         assert visible(out) == [file.name] and file.read_text() == "before"
-        # What the first left, the second has removed.
+        # The second run removed what the first left.
         assert len(names(out)) == 2
     succeed("convert", source, file, "--force", "--quiet", "--sink", sink)
     assert names(out) == [file.name]

@@ -1,4 +1,4 @@
-"""Ten times the budget through a node: its memory stays within the budget, a quarter of it, and 150 MiB."""
+"""Reads ten times the budget through a node: its memory stays within the budget plus a quarter of it plus 150 MiB."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = [8 * MIB] * 136 + [64 * MIB + 3] * 3
 
 @pytest.fixture(scope="module")
 def objects(origin: Origin) -> dict[str, tuple[int, int]]:
-    """Ten times the budget in objects of the bucket `lake`: size and checksum of each."""
+    """Objects of ten times the budget in the bucket `lake`: size and checksum of each."""
     block = random.Random(1).randbytes(64 * MIB)
     made: dict[str, tuple[int, int]] = {}
 
@@ -34,7 +34,7 @@ def objects(origin: Origin) -> dict[str, tuple[int, int]]:
         body = n.to_bytes(8, "big") + block[: size - 8]
         path = origin.root / "lake" / key
         path.write_bytes(body)
-        # A folder as an origin takes a young file for one that may still change, and does not cache it.
+        # A folder origin treats a recently modified file as one that may still change, and does not cache it.
         os.utime(path, (time.time() - 3600,) * 2)
         made[key] = (size, zlib.crc32(body))
 
@@ -45,7 +45,7 @@ def objects(origin: Origin) -> dict[str, tuple[int, int]]:
 
 
 def read(node: Node, key: str) -> tuple[int, int]:
-    """Size and checksum of an object, without holding it."""
+    """Returns size and checksum of an object, without keeping it in memory."""
     connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=60)
     try:
         connection.request("GET", f"/lake/{key}")

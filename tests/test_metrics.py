@@ -1,4 +1,4 @@
-"""The metrics of a node that has served, refused and failed: both of their formats, read by Prometheus' own tools."""
+"""The metrics of a node after successes, refusals and failures: both formats, read by Prometheus' own tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROMTOOL = target() / "tools" / "debian" / "prometheus" / "usr" / "bin" / "promt
 PACKAGING = Path(__file__).parent.parent / "packaging"
 ALERTS = PACKAGING / "prometheus" / "stylobate.yml"
 DASHBOARD = PACKAGING / "grafana" / "stylobate.json"
-# Prometheus' own metric, and the labels that it adds to all.
+# Prometheus' own metric, and the labels that it adds to all metrics.
 PROMETHEUS, ADDED = {"up"}, {"job", "instance"}
 MIB = 1 << 20
 
@@ -57,7 +57,7 @@ def used(start: Callable[..., Node], proxy: Proxy, origin: Origin, tmp_path: Pat
 
 
 def use(s3: Any, bucket: str, prefix: str) -> None:
-    """Requests of each kind, and errors among them."""
+    """Sends requests of each kind, including some that fail."""
     for name in "ab":
         s3.put_object(Bucket=bucket, Key=prefix + name, Body=b"x" * 2 * MIB)
     for _ in range(3):
@@ -86,7 +86,7 @@ def scrape(node: Node, accept: str) -> str:
 
 
 def samples(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Each sample by its name and labels, of which there is one only."""
+    """Returns each sample by name and labels, which are unique."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for family in families:
         for sample in family.samples:
@@ -118,7 +118,7 @@ def test_both_formats_tell_the_same(used: Node) -> None:
 
 
 def test_the_names_of_strangers_are_no_labels(used: Node) -> None:
-    """Anyone could fill the memory of the node, and of Prometheus, with names of buckets that do not exist."""
+    """Otherwise anyone could fill the memory of the node, and of Prometheus, with names of buckets that do not exist."""
     for n in range(50):
         assert request(used.endpoint, "GET", f"/stranger-{n}/a").status == 404
     assert "stranger" not in scrape(used, "text/plain")
@@ -142,7 +142,7 @@ def member(tmp_path: Path) -> Iterator[Node]:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """The queries of the dashboard and of the alerts, each with where it stands."""
+    """Yields the queries of the dashboard and of the alerts, each with its location."""
     dashboard = json.loads(DASHBOARD.read_text())
     for panel in dashboard["panels"]:
         for asked in panel.get("targets", []):
@@ -180,7 +180,7 @@ def test_the_dashboard_and_the_alerts_ask_for_metrics_that_there_are(used: Node,
 def test_each_family_of_the_node_is_on_the_dashboard_or_is_left_out_for_a_reason(used: Node, member: Node) -> None:
     shown = " ".join(query for _, query in queries())
     left_out = {
-        # What others say better, or what is for a look at one scrape.
+        # Covered better by other metrics, or useful only in a single scrape.
         "stylobate_cache_memory_used_bytes",  # the holder `pages`
         "stylobate_cache_memory_pages",
         "stylobate_column_entries",

@@ -1,4 +1,4 @@
-"""What ORC files of ours say of themselves, as the reference tools in Java print it, against what pyarrow reads."""
+"""Statistics of our ORC files, as the reference tools in Java print them, compared with what pyarrow reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_collection(kind: pa.DataType) -> bool:
 
 
 def numbered(rows: pa.Table) -> list[pa.Array]:
-    """The columns by their numbers in the file: of nested ones too, as far as what they are in is there."""
+    """Returns the columns by their numbers in the file: nested columns only where their parents are not null."""
     return [rows.to_struct_array().combine_chunks(), *(
         part for column in rows.columns for part in parts(column.combine_chunks())
     )]
@@ -48,7 +48,7 @@ def parts(column: pa.Array) -> Iterator[pa.Array]:
 
 
 def lists(maps: pa.Array) -> pa.Array:
-    """Maps as lists of their entries."""
+    """Returns maps as lists of their entries."""
     return maps.cast(pa.list_(pa.struct([maps.type.key_field, maps.type.item_field])))
 
 
@@ -60,7 +60,7 @@ def exact_sum(column: pa.Array) -> decimal.Decimal:
 
 
 def statistics(column: pa.Array) -> dict[str, Any]:
-    """What is true of the values, by the names that the tools have for it."""
+    """Returns the statistics of the values, by the names that the tools use."""
     kind, present = column.type, column.drop_null()
     true: dict[str, Any] = {"count": len(present), "hasNull": column.null_count > 0}
     if pa.types.is_boolean(kind):
@@ -89,7 +89,7 @@ def statistics(column: pa.Array) -> dict[str, Any]:
 
 
 def value_of(text: Any, kind: pa.DataType) -> Any:
-    """A value as the tools print it."""
+    """Parses a value that the tools print."""
     if text is None:
         return None
     if pa.types.is_decimal(kind):
@@ -106,10 +106,10 @@ def value_of(text: Any, kind: pa.DataType) -> Any:
 
 
 def said_of(printed: dict[str, Any], kind: pa.DataType) -> dict[str, Any]:
-    """The statistics that were printed, without what is printed beside them."""
+    """Returns the printed statistics, without other printed values."""
     beside = {"columnId", "entryId", "positions", "bytesOnDisk", "type"}
     said = {name: value for name, value in printed.items() if name not in beside}
-    # Of no values, the tools print what their counters begin with.
+    # For no values, the tools print the initial values of their counters.
     if not said["count"] and is_number(kind):
         del said["min"], said["max"]
     if not said["count"] and is_collection(kind):
@@ -121,7 +121,7 @@ def said_of(printed: dict[str, Any], kind: pa.DataType) -> dict[str, Any]:
 
 def check(printed: dict[str, Any], column: pa.Array, where: str) -> None:
     said, true = said_of(printed, column.type), statistics(column)
-    # Where a text is long, the start of it bounds the others.
+    # For a long string, a prefix bounds the others.
     if "lowerBound" in said:
         lower, least = said.pop("lowerBound").encode(), true.pop("min").encode()
         assert len(lower) <= 1024 < len(least) and least.startswith(lower), where
@@ -138,7 +138,7 @@ def check(printed: dict[str, Any], column: pa.Array, where: str) -> None:
 
 @pytest.fixture(scope="module")
 def printed() -> dict[Path, dict[str, Any]]:
-    """What the tools say of each file and its row groups. They merge the bloom filters of a stripe."""
+    """Returns the tools' output for each file and its row groups. They merge the bloom filters of a stripe."""
     files = [path(table, codec, layout) for table in TABLES for codec in CODECS for layout in STRIDES]
     columns = numbered_names(pa.orc.ORCFile(files[0]).schema)
     numbers = ",".join(str(number) for number in range(len(columns)))

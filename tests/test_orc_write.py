@@ -1,4 +1,4 @@
-"""ORC files of ours as others read them: the reference reader in Java, which seeks by our row index, and pyarrow."""
+"""Our ORC files as other readers see them: the reference reader in Java, which seeks by our row index, and pyarrow."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_java_reads_back_what_was_written(table: str, classes: Path, tmp_path: P
 
 
 def predicates(rows: pa.Table) -> list[tuple[list[str], pc.Expression]]:
-    """Predicates in both languages."""
+    """Returns predicates in both languages."""
     field = pc.field
     last = {name: next(value for value in reversed(rows[name].to_pylist()) if value is not None) for name in (
         "noise", "sorted", "runs", "many", "unique", "day", "clock", "money", "double", "bytes")}
@@ -100,7 +100,7 @@ def predicates(rows: pa.Table) -> list[tuple[list[str], pc.Expression]]:
 
 
 def row_groups(file: Path) -> list[range]:
-    """The rows of each row group: stripes begin new ones."""
+    """Returns the rows of each row group; each stripe begins a new one."""
     reader, stride = pa.orc.ORCFile(file), STRIDES[file.stem.split("-")[-1]]
     groups, start = [], 0
     for stripe in range(reader.nstripes):
@@ -111,7 +111,7 @@ def row_groups(file: Path) -> list[range]:
 
 
 def admits(command: list[str], values: pa.Array) -> bool:
-    """Whether the least and greatest of a row group's values leave room for a row that the predicate is true of."""
+    """Returns whether a row group's minimum and maximum admit a row that matches the predicate."""
     _, operator, _, *literals = command
     if operator == "null":
         return values.null_count > 0
@@ -161,7 +161,7 @@ def test_java_reads_the_row_groups_that_a_predicate_leaves_and_no_others(
         matching = set(rows.filter(expression)["id"].to_pylist())
         admitted = [group for group in groups[file] if admits(command, column[group.start : group.stop])]
         if command[0] in BLOOMS and command[1] == "equals":
-            # Bloom filters leave out more, and are wrong of one row group in a hundred.
+            # Bloom filters exclude more, and are wrong for one row group in a hundred.
             needed = [group for group in admitted if not matching.isdisjoint(group)]
             read = [group for group in admitted if not returned.isdisjoint(group)]
             assert len(read) <= len(needed) + len(groups[file]) // 10, f"{file}: {command} read {read}"

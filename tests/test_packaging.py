@@ -1,4 +1,4 @@
-"""What is packed around the binary: the Helm chart, the Debian package, the workflows of CI. `make test-clients-all` brings
+"""Packaging around the binary: the Helm chart, the Debian package, the CI workflows. `make test-clients-all` installs
 the tools; without them their tests are skipped."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def helm() -> Callable[..., str]:
 
 
 def resources(rendered: str) -> dict[str, dict[str, Any]]:
-    """The resources of a chart by their kinds and names."""
+    """Returns the resources of a chart by kind and name."""
     found = [resource for resource in yaml.safe_load_all(rendered) if resource]
     return {f"{resource['kind']}/{resource['metadata']['name']}": resource for resource in found}
 
@@ -90,7 +90,7 @@ def test_a_misspelt_value_is_an_error(helm: Callable[..., str]) -> None:
 def test_a_pod_starts_a_node_with_settings_that_it_knows(
     helm: Callable[..., str], nodes: int, tmp_path: Path
 ) -> None:
-    """The image, its variables, those of the pod, and the files that are mounted, without Kubernetes."""
+    """Checks the image, its variables, those of the pod, and the mounted files, without Kubernetes."""
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"config": BUCKET, "replicas": nodes, "cache": {"memory": "2GiB"}}))
     found = resources(helm("template", "lake", CHART, "--kube-version", "1.31.0", "--values", values))
@@ -136,7 +136,7 @@ def test_a_pod_that_is_stopped_drains_its_node_within_its_time(helm: Callable[..
     secret = tmp_path / "admin"
     secret.write_text("a long secret\n")
     arguments = [part.replace("/etc/stylobate/secrets/admin", str(secret)) for part in arguments]
-    # No node listens here: that is an error of the answer, and not of the command line.
+    # No node listens here: that is a request error, not a command line error.
     arguments += ["--url", "http://127.0.0.1:1"]
     ran = subprocess.run([stylobate(), *arguments], env=environment(), capture_output=True, text=True, timeout=30)
     assert (ran.returncode, ran.stderr.startswith("stylobate: http://127.0.0.1:1: no answer")) == (1, True), ran.stderr

@@ -1,5 +1,5 @@
 """Uploads by HTML form, as a browser sends them: verified by the node's keys and by the form's policy, and stored as
-the origin stores them. Each test that can runs in front of S3 servers of two makes and of a folder."""
+the origin stores them. Each test that can runs in front of two S3 servers and a folder."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Form:
 
 
 def signed(key: tuple[str, str], policy: dict[str, Any], now: datetime.datetime | None = None) -> dict[str, str]:
-    """The fields that sign a policy, written from the specification."""
+    """Returns the fields that sign a policy, following the specification."""
     now = now or datetime.datetime.now(datetime.UTC)
     day = now.strftime("%Y%m%d")
     scope = f"{day}/{REGION}/s3/aws4_request"
@@ -108,7 +108,7 @@ def later(**more: int) -> str:
 
 
 def allowed(bucket: str, fields: dict[str, str], key: tuple[str, str] = OWNER, *more: Any) -> dict[str, str]:
-    """The fields with a policy that allows them as they are, and more conditions."""
+    """Returns the fields with a policy that allows exactly them, and further conditions."""
     conditions = [{"bucket": bucket}, *({name: value} for name, value in fields.items()), *more]
     return fields | signed(key, {"expiration": later(), "conditions": conditions})
 
@@ -125,7 +125,7 @@ def element(answer: Answer, name: str) -> str:
 
 
 def contents(s3: Any, bucket: str) -> dict[str, bytes]:
-    """All objects of a bucket."""
+    """Returns all objects of a bucket."""
     keys = [found["Key"] for found in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
     return {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
@@ -138,7 +138,8 @@ def missing(s3: Any, bucket: str, key: str) -> bool:
 
 @pytest.fixture(scope="module")
 def node(moto: Moto, origin: Origin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A node with keys. `below` is a prefix of a bucket of another name, and `same` shows the bucket of `moto`."""
+    """A node with keys. `below` is a prefix of a bucket of another name, and `same` is another name of the bucket of
+    `moto`."""
     root = tmp_path_factory.mktemp("forms")
     (root / "folder").mkdir()
     origin.bucket("forms")
@@ -170,7 +171,7 @@ def s3(node: Node) -> Any:
 
 
 def signer(node: Node) -> Any:
-    """boto3 signs forms by version 2 unless it is told not to."""
+    """boto3 signs forms with version 2 by default."""
     return s3_client(node.endpoint, *OWNER, signature_version="s3v4")
 
 
@@ -218,13 +219,13 @@ def test_a_form_says_what_follows(node: Node, bucket: str) -> None:
     for given, expected in [("200", 200), ("204", 204), ("404", 204)]:
         answer = status({"success_action_status": given})
         assert (answer.status, answer.body) == (expected, b""), given
-        # s3s-fs tells it in the XML only.
+        # s3s-fs returns it only in the XML.
         assert answer.headers["etag"] == etag or bucket != "folder"
     answer = status({"success_action_status": "201"})
     assert answer.status == 201
     assert element(answer, "PostResponse").startswith("<Location>")
     told = [element(answer, name) for name in ("Bucket", "Key", "ETag")]
-    # s3s-fs gives the ETag without quotes.
+    # s3s-fs returns the ETag without quotes.
     assert told == [bucket, "a b&c", etag if bucket == "folder" else etag.strip('"')]
 
     page = status({"success_action_redirect": "http://page.example/done?x=1"})
@@ -336,7 +337,7 @@ def test_a_key_for_prefixes_uploads_nowhere_else(node: Node, s3: Any, bucket: st
     ]:
         answer = upload(key, file_name)
         assert answer.status in (400, 403), (key, file_name, answer)
-    # A second key: as a field, after the file, in the file's bytes, and by other boundaries.
+    # A second key: as a field, after the file, in the file's bytes, and with other boundaries.
     second = b'--%s\r\nContent-Disposition: form-data; name="key"\r\n\r\nother/secret\r\n'
     fields = [("key", "team/second"), *signed(TEAM, policy).items()]
     form = Form([*fields, ("Key", "other/secret")], b"new")
@@ -420,7 +421,7 @@ def test_a_client_that_goes_away_leaves_nothing(node: Node, s3: Any, bucket: str
         with socket.create_connection(("127.0.0.1", node.port)) as connection:
             head = f"POST /{bucket} HTTP/1.1\r\nhost: x\r\ncontent-type: {form.content_type()}\r\n"
             connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:end])
-    # What reached an origin is done by then.
+    # Anything that reached an origin is done by then.
     time.sleep(0.5)
     assert Form(allowed(bucket, {"key": "came"})).send(node, bucket).status == 204
     assert missing(s3, bucket, "gone")
@@ -431,7 +432,7 @@ def test_a_client_that_goes_away_leaves_nothing(node: Node, s3: Any, bucket: str
 
 @pytest.mark.parametrize("bucket", ["folder", "moto", "s3s"])
 def test_a_large_file_is_not_held(node: Node, s3: Any, bucket: str) -> None:
-    """A file of 200 MiB, which the node holds a part of only."""
+    """Uploads a file of 200 MiB, of which the node buffers only a part."""
     size = 200 * MIB
     form = Form(allowed(bucket, {"key": "large"}))
     head, end = form.head(), f"\r\n--{form.boundary}--\r\n".encode()
@@ -448,7 +449,7 @@ def test_a_large_file_is_not_held(node: Node, s3: Any, bucket: str) -> None:
     answer = connection.getresponse()
     assert (answer.status, answer.read()) == (204, b"")
     connection.close()
-    # A folder's upload may hold its share of the memory; a form that is sent on holds what is on its way.
+    # A folder's upload may buffer up to its share of the memory; a forwarded form buffers what is in transit.
     assert node.memory("VmRSS") - before < (128 if bucket == "folder" else 64) * MIB
     assert s3.head_object(Bucket=bucket, Key="large")["ContentLength"] == size
     tail = s3.get_object(Bucket=bucket, Key="large", Range=f"bytes={size - 2 * MIB}-")["Body"].read()
@@ -522,7 +523,7 @@ def test_a_node_without_keys_takes_forms_without_a_signature(
         fields = {"key": "open/${filename}", "Content-Type": "text/x"}
         assert Form(fields).send(node, bucket).status == 204
         assert node.s3.get_object(Bucket=bucket, Key="open/name.txt")["Body"].read() == b"bytes"
-        # Whoever signs a form, its policy holds.
+        # A policy applies regardless of who signed the form.
         any_key = ("any", "any")
         assert Form(allowed(bucket, {"key": "signed"}, any_key)).send(node, bucket).status == 204
         small = allowed(bucket, {"key": "too-large"}, any_key, ["content-length-range", 0, 4])
@@ -530,7 +531,7 @@ def test_a_node_without_keys_takes_forms_without_a_signature(
         policy = json.dumps({"expiration": later(), "conditions": [{"bucket": bucket}, {"key": "v2"}]})
         version_2 = {"AWSAccessKeyId": "a", "signature": "x", "policy": base64.b64encode(policy.encode()).decode()}
         assert Form({"key": "v2"} | version_2).send(node, bucket).status == 204
-        # A page of another site, in a browser of this machine, does not.
+        # A page of another site, in a browser on this machine, is not allowed.
         for page in ("http://evil.example", "null"):
             stolen = Form({"key": "stolen"}, headers={"origin": page}).send(node, bucket)
             assert code(stolen) == (403, "AccessDenied")
@@ -588,7 +589,7 @@ def test_nothing_of_the_clients_credentials_reaches_the_origin(
 
 
 def test_an_origin_that_points_elsewhere_sends_nobody_there(start: Callable[..., Node]) -> None:
-    """Where the form names no page, a 303 is not handed back; where it does, that page is."""
+    """If the form names no page, a 303 is not returned; if it does, that page is."""
 
     class Away(Recorder):
         def answer(self) -> None:
@@ -614,7 +615,7 @@ def test_an_origin_that_points_elsewhere_sends_nobody_there(start: Callable[...,
 
 
 def test_an_origin_that_checks_policies_takes_ours(start: Callable[..., Node], versitygw: VersityGw) -> None:
-    """versitygw checks them as Amazon does, and wants every field to be named."""
+    """versitygw checks policies as Amazon does, and requires every field to be named."""
     direct = s3_client(versitygw.endpoint, ORIGIN_KEY, ORIGIN_SECRET)
     direct.create_bucket(Bucket="checked")
     buckets = [

@@ -1,4 +1,4 @@
-"""How far a long command is: shown on a terminal, and nowhere else; and the memory that a long conversion takes."""
+"""Progress of long commands: shown on a terminal, and nowhere else; and the memory of a long conversion."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ KNOWN_LENGTH = re.compile(rf"{COUNT} of {COUNT} rows, {RATES}, {LEFT}")
 UNKNOWN_LENGTH = re.compile(rf"\S {COUNT} rows, {RATES}")
 BEGUN = re.compile(rf"[1-9][\d,]* (?:of {COUNT} )?rows")
 CLEARED = "\x1b[2K"
-# So many times the line is drawn in some ten seconds at least: what it does not show by then, it never does.
+# Number of redraws in at least ten seconds or so: what has not appeared by then never will.
 REDRAWN = 300
 BUDGET = 32 * MIB
-# What writers and decoders take apart from the budget, whatever the size of the data.
+# Memory of writers and decoders beyond the budget, whatever the size of the data.
 WORKING = 512 * MIB
 LINKS = 12
 
 
 @pytest.fixture(scope="module")
 def long_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of more than a gibibyte that takes little room: the same file under many names."""
+    """A folder of more than a gibibyte that takes little space: the same file under many names."""
     folder = tmp_path_factory.mktemp("long")
     first = noise(folder / "0.parquet", 96 * MIB)
     for number in range(1, LINKS):
@@ -49,7 +49,7 @@ def long_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endless_source(tmp_path_factory: pytest.TempPathFactory, long_source: Path) -> Path:
-    """The same, so often that no machine is done with it by the time that it is looked at."""
+    """The same file repeated so often that no machine finishes before the test looks at it."""
     folder = tmp_path_factory.mktemp("endless")
     for number in range(500):
         (folder / f"{number}.parquet").hardlink_to(long_source / "0.parquet")
@@ -57,7 +57,7 @@ def endless_source(tmp_path_factory: pytest.TempPathFactory, long_source: Path) 
 
 
 class Terminal:
-    """A terminal, and what was shown on it so far."""
+    """A terminal, and its output so far."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -65,11 +65,11 @@ class Terminal:
         self.shown = ""
 
     def begun(self) -> None:
-        """Their end is the process's alone from now on."""
+        """Closes our copy of the process's end."""
         os.close(self.theirs)
 
     def read(self, enough: Callable[[str], object], patience: float) -> bool:
-        """Reads until there is enough, the other end is closed, or the time is up."""
+        """Reads until there is enough output, the other end is closed, or the time is up."""
         deadline = time.monotonic() + patience
         while not enough(self.shown):
             if not select.select([self.ours], [], [], max(0, deadline - time.monotonic()))[0]:
@@ -81,7 +81,7 @@ class Terminal:
         return True
 
     def rest(self) -> str:
-        """All that was shown, when the process has ended."""
+        """Returns all output once the process has ended."""
         self.read(lambda _: False, 60)
         os.close(self.ours)
         return self.shown
@@ -101,7 +101,7 @@ def interrupted(process: subprocess.Popen[str]) -> None:
 
 
 def shows(terminal: Terminal, line: re.Pattern[str], *args: object) -> None:
-    """A command shows such a line on a terminal, and takes it off when it is told to stop."""
+    """Checks that a command shows such a line on a terminal, and erases it when it is stopped."""
     env = environment(TERM="xterm")
     process = start(*args, stdout=subprocess.DEVNULL, stderr=terminal.theirs, env=env)
     terminal.begun()
@@ -168,7 +168,7 @@ def test_without_a_terminal_nothing_of_it_is_said(tmp_path: Path, endless_source
         "scan": [endless_source, "--output", out / "a.arrow"],
     }[verb]
     process = start(verb, *args)
-    # On a terminal it shows after a second.
+    # On a terminal, progress appears after a second.
     time.sleep(2.5)
     wait_until_written(process, out, MIB)
     assert end(process, signal.SIGINT) == (130, "")

@@ -1,6 +1,6 @@
-"""All queries of TPC-H and TPC-DS by `stylobate sql`, over Parquet and ORC: each gives DuckDB's answer.
+"""All queries of TPC-H and TPC-DS by `stylobate sql`, over Parquet and ORC: each returns DuckDB's answer.
 
-`make test-sql` runs them at scale 1, `make test-clients` at scales that are small.
+`make test-sql` runs them at scale 1, `make test-clients` at small scales.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CASES = [
     for format in FORMATS
     for number in range(1, queries + 1)
 ]
-# As in DuckDB, where an order says nothing about nulls.
+# As in DuckDB where a query does not specify the order of nulls.
 NULLS_LAST = "SET datafusion.sql_parser.default_null_ordering = 'nulls_last'"
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 MINUTES = 60
 
 
 class Answers:
-    """The answers to all queries, asked for once."""
+    """The answers to all queries, computed once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class Answers:
         return answers
 
     def _found(self, benchmark: str, format: str) -> dict[int, list[Row] | str]:
-        """The rows of each query, or its error."""
+        """Returns the rows of each query, or its error."""
         files = self._data(benchmark, format).glob(f"*.{format}")
         tables = [part for file in files for part in ("--table", f"{file.stem}={file}")]
         expected = self.expected(benchmark)
@@ -69,8 +69,8 @@ class Answers:
 
 
 def run_all(statements: list[str], arguments: list[str]) -> list[list[Row] | str]:
-    """Runs statements one after another in one process. It ends at the first that fails, and another goes on after it.
-    Returns the rows of each, or its error."""
+    """Runs statements one after another in one process. The process ends at the first failure, and another continues
+    after it. Returns the rows of each statement, or its error."""
     results: list[list[Row] | str] = []
     while len(results) < len(statements):
         run = subprocess.run(
@@ -87,7 +87,7 @@ def run_all(statements: list[str], arguments: list[str]) -> list[list[Row] | str
 
 
 def streams(written: bytes) -> Iterator[list[Row]]:
-    """The rows of each Arrow IPC stream that is whole."""
+    """Yields the rows of each complete Arrow IPC stream."""
     source = pa.BufferReader(written)
     while source.tell() < source.size():
         try:

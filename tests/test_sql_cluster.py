@@ -1,5 +1,5 @@
-"""SQL on the nodes of a cluster as processes of their own: `stylobate sql --cluster` gives DuckDB's answers, also while a
-node is killed."""
+"""SQL on the nodes of a cluster as processes of their own: `stylobate sql --cluster` returns DuckDB's answers, even
+while a node is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test_cluster import IDS, Cluster
 from test_sql_answers import streams
 
 MINUTES = 60
-# What a node says that was lost.
+# Part of the message that a node was lost.
 LOST = "lost the node"
 
 
@@ -39,7 +39,7 @@ class SqlCluster(Cluster):
         self.wait_for_all()
 
     def ask(self, id: str, sql: str) -> list[Row] | str:
-        """The rows of a query at a node, or the error of the command."""
+        """Returns the rows of a query at a node, or the error of the command."""
         door = f"grpc://{self.nodes[id].flight.removeprefix('grpc://')}"
         command = [stylobate(), "sql", "--cluster", door, "--format", "arrow", sql]
         ran = subprocess.run(command, capture_output=True, env=environment(), timeout=5 * MINUTES)

@@ -1,4 +1,4 @@
-"""TLS at all doors of a node, and what is read again while it runs: certificates, access keys, rules of buckets."""
+"""TLS at all doors of a node, and reloading at run time: certificates, access keys, rules of buckets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = AccessKey("tls-id", "tls-secret-5c2a", write=True)
 
 
 def certificate(folder: Path, name: str, is_authority: bool = True) -> tuple[Path, Path]:
-    """A certificate of its own, for 127.0.0.1 and origin.internal, and its key, in PEM."""
+    """Creates a self-signed certificate for 127.0.0.1 and origin.internal, and its key, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -57,7 +57,7 @@ def client(node: Node, cert: Path, key: AccessKey = KEY) -> Any:
 
 
 def shown(node: Node) -> bytes:
-    """The certificate that the S3 door shows."""
+    """Returns the certificate that the S3 door presents."""
     return ssl.get_server_certificate(("127.0.0.1", node.port)).encode()
 
 
@@ -74,7 +74,7 @@ def node(start_in: Callable[..., Node], files: tuple[Path, Path]) -> Node:
 
 @pytest.fixture
 def start_in(tmp_path: Path) -> Any:
-    """Starts nodes over a folder `lake`, and ends them."""
+    """Starts nodes over a folder `lake`, and stops them."""
     nodes = []
 
     def start(*flags: str) -> Node:

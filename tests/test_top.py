@@ -1,4 +1,4 @@
-"""`stylobate top` on a terminal: what it shows, and what the terminal is like when it has ended."""
+"""`stylobate top` on a terminal: its output, and the state of the terminal after it has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 class Watched:
-    """The command on a terminal of its own, of 100 columns and 40 lines."""
+    """The command on a terminal of its own, with 100 columns and 40 lines."""
 
     def __init__(self, url: str) -> None:
         self.keyboard, self.terminal = pty.openpty()
@@ -37,7 +37,7 @@ class Watched:
         )
 
     def _lead(self) -> None:
-        """Makes the terminal that of a session, whose processes get Ctrl-C."""
+        """Makes the terminal the controlling terminal of a session, whose processes get Ctrl-C."""
         os.setsid()
         fcntl.ioctl(self.terminal, termios.TIOCSCTTY, 0)
 

@@ -1,5 +1,5 @@
-"""A node in front of an S3 server answers as the server itself does: the same requests go to both, and the answers are
-compared, status, headers and body, but for the differences that docs/s3.md names."""
+"""A node in front of an S3 server answers like the server itself: the same requests go to both, and status, headers and
+body of the answers are compared, except for the differences that docs/s3.md lists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def md5(body: bytes) -> str:
 
 
 def requests(bucket: str) -> Iterator[tuple[str, Raw]]:
-    """What is sent, in order; each has a name that says what it is."""
+    """Yields the requests in order, each with a descriptive name."""
 
     def raw(method: str, key: str | None = None, query: str = "", body: bytes = b"", **headers: str) -> Raw:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -152,14 +152,14 @@ def requests(bucket: str) -> Iterator[tuple[str, Raw]]:
     yield "list what is left", raw("GET", query="list-type=2")
 
 
-# Requests whose answers differ, and may: each with the reason.
+# Requests whose answers may differ, each with the reason.
 ALLOWED = {
     "delete many with a wrong md5": "the node checks a list of keys that it reads, which moto does not",
     "delete many of no xml": "the node refuses what it cannot read in its own words, and moto fails over it",
     "if-modified-since Fri, 01 Jan 2100 00:00:00 GMT": "versitygw takes a date in the future for none",
 }
 
-# Of a connection or a moment, or of the server itself; HEADs and cached GETs have no checksum unless it is asked for.
+# Specific to a connection, a moment, or the server itself; HEADs and cached GETs have no checksum unless requested.
 NOT_COMPARED = re.compile(
     "date|server|connection|content-length|transfer-encoding|x-amz-request-id|x-amz-id-2|last-modified|keep-alive"
     "|x-amzn-requestid|retry-after|access-control-allow-origin|x-amz-checksum-.*|x-amz-bucket-region|vary|allow"
@@ -176,15 +176,15 @@ def seen(answer: Answer, bucket: str) -> tuple[int, dict[str, str], bytes]:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     headers = {name: value for name, value in headers.items() if not NOT_COMPARED.fullmatch(name)}
     if answer.status >= 300:
-        # What servers add about the object to a refusal, or to "not modified", differs between their GET and HEAD.
+        # The object headers that servers add to a refusal, or to "not modified", differ between their GET and HEAD.
         headers = {}
     is_xml = b"<?xml" in answer.body[:200] or answer.body[:1] == b"<"
     body = VARYING.sub(b"", answer.body) if is_xml and answer.status >= 300 else answer.body
     body = re.sub(rb"<LastModified>[^<]*</LastModified>", b"", body) if is_xml else body
-    # A set of tags has no order, and versitygw answers each time in another one.
+    # A set of tags has no order, and versitygw's order varies.
     body = re.sub(rb"<TagSet>.*</TagSet>", lambda tags: b"".join(sorted(TAG.findall(tags[0]))), body, flags=re.DOTALL)
     if is_xml and answer.status >= 300:
-        # The words of an error are the server's own where the node answers from its cache.
+        # Error messages are those of the server, except where the node answers from its cache.
         body = re.sub(rb"<Message>[^<]*</Message>|\s+", b"", body)
     return answer.status, headers, body.replace(bucket.encode(), b"BUCKET")
 
@@ -196,7 +196,7 @@ def server(request: pytest.FixtureRequest) -> Moto | VersityGw:
 
 @pytest.fixture(scope="module")
 def guarded(server: Moto | VersityGw, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A node with a key of its own in front of the server, with a bucket of the same name as there."""
+    """A node with a key of its own in front of the server, with a bucket of the same name."""
     for bucket in ("direct", "through"):
         assert send(server.endpoint, AT_ORIGIN, Raw("PUT", bucket)).status == 200
     node = Node(

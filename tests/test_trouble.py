@@ -1,4 +1,4 @@
-"""Trouble around a node: disks that are full or gone, folders in use, origins that fail, and being told to stop."""
+"""Failures around a node: full or missing disks, folders in use, failing origins, and shutdown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read_all(node: Node, data: Path) -> None:
-    """Reads everything, and compares."""
+    """Reads everything and compares it."""
 
     def same(n: int) -> bool:
         return node.s3.get_object(Bucket="data", Key=str(n))["Body"].read() == (data / str(n)).read_bytes()
@@ -47,7 +47,7 @@ def read_all(node: Node, data: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 48 MiB, where the tests may mount one."""
+    """A disk of 48 MiB, if the tests may mount one."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)], capture_output=True)
@@ -72,7 +72,7 @@ def test_a_node_goes_on_when_its_cache_folder_is_gone(start: Callable[..., Node]
     node = start([Bucket("data", str(data))], "--memory", "64MiB", "--disk", f"{tmp_path}/cache=256MiB")
     read_all(node, data)
     cache = tmp_path / "cache"
-    # The node may make a file while its folder is being removed.
+    # The node may create a file while its folder is being removed.
     wait_for("the folder to be gone", lambda: shutil.rmtree(cache, ignore_errors=True) or not cache.exists())
     for _ in range(2):
         read_all(node, data)
@@ -103,13 +103,13 @@ def test_damaged_cache_files_are_misses(start: Callable[..., Node], data: Path, 
 
 
 def small_files_only() -> None:
-    """Has the kernel refuse to let files grow beyond 1 MiB, with an error and not with a signal."""
+    """Limits the size of files to 1 MiB, with an error instead of a signal."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
 
 
 def failure(*flags: str, **options: Any) -> tuple[int, str]:
-    """Exit code and the one line of a node that does not start."""
+    """Returns the exit code and the one error line of a node that does not start."""
     listen = [] if "--listen" in flags else ["--listen", "127.0.0.1:0"]
     command = [str(stylobate()), "serve", *listen, "--admin", "127.0.0.1:0", "--log", "off", *flags]
     ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, **options)
@@ -141,7 +141,7 @@ def test_a_node_that_cannot_start_says_why_in_one_line(start: Callable[..., Node
 def test_a_disk_tier_whose_files_may_not_grow_costs_only_its_hits(
     start: Callable[..., Node], tmp_path: Path
 ) -> None:
-    """The files of a disk tier grow as they are written: where they may not, what was fetched is dropped and counted."""
+    """The files of a disk tier grow as they are written: if they cannot, fetched data is dropped and counted."""
     folder = tmp_path / "lake"
     folder.mkdir()
     content = os.urandom(8 * MIB)
@@ -197,7 +197,7 @@ def test_a_client_that_goes_away_cancels_nothing_for_others(
         gone.recv(1000)
         stays = threading.Thread(target=lambda: got.append(request(node.endpoint, "GET", f"/lake/{prefix}a").body))
         stays.start()
-        # Both read, unless the second has already got everything.
+        # Both read, unless the second has already received everything.
         wait_for("both to read", lambda: not stays.is_alive() or node.stats()["requests"]["in_flight"] == 2)
         gone.close()
         stays.join()
@@ -225,7 +225,7 @@ def test_a_node_that_is_told_to_stop_finishes_a_slow_download(start: Callable[..
     wait_for("new connections to be refused", refused, patience=5)
     assert node.running()
     assert refused()
-    # A connection on which nothing is under way is closed at once.
+    # An idle connection is closed at once.
     idle.settimeout(5)
     assert idle.recv(1) == b""
     pieces = [got]

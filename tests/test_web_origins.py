@@ -1,4 +1,4 @@
-"""Origins that are web servers, and origins that do not answer: what is refused, and how soon."""
+"""Web servers as origins, and origins that do not answer: what is refused, and how soon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEADLINE = 2
 
 
 class Web:
-    """A plain web server over a folder: `/signed/` wants a signature in the query, and answers GET only."""
+    """A plain web server over a folder: `/signed/` requires a signature in the query, and answers GET only."""
 
     def __init__(self, root: Path) -> None:
         self.requests: list[str] = []
@@ -128,7 +128,7 @@ def test_a_plain_web_server_lists_and_takes_nothing(web: Web, start: Callable[..
 
 
 class Silent:
-    """An S3 server that lists an empty bucket once, and from then on takes requests and answers as `mode` says."""
+    """An S3 server that lists an empty bucket once, and from then on accepts requests and answers according to `mode`."""
 
     LISTING = b"<ListBucketResult><Name>b</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>"
     DESCRIBED = b'ETag: "x"\r\nLast-Modified: Sat, 01 Jan 2000 00:00:00 GMT\r\n'

@@ -1,4 +1,4 @@
-"""The command as a process that writes files: run to its end, stopped half-way, and what is left of it then."""
+"""The command as a process that writes files: run to completion or stopped half-way, and the files that it leaves."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PATIENCE = 120.0
 
 
 def start(*args: object, **options: Any) -> subprocess.Popen[str]:
-    """The command, begun, with pipes for what it says."""
+    """Starts the command with its output captured."""
     usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     usual |= {"env": environment(), "text": True}
     return subprocess.Popen([str(stylobate()), *map(str, args)], **(usual | options))
 
 
 def peak_until_end(process: subprocess.Popen[str]) -> int:
-    """The most bytes of memory that a process has held when it ends."""
+    """Waits for a process to exit, and returns its peak memory in bytes."""
     peak = 0
     while process.poll() is None:
         found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
@@ -42,7 +42,7 @@ def peak_until_end(process: subprocess.Popen[str]) -> int:
 
 
 def run(*args: object, **options: Any) -> tuple[int, str, str]:
-    """The command to its end: its exit code, its output, and what it said."""
+    """Runs the command; returns its exit code, standard output and standard error."""
     process = start(*args, **options)
     with process:
         try:
@@ -54,14 +54,14 @@ def run(*args: object, **options: Any) -> tuple[int, str, str]:
 
 
 def succeed(*args: object, **options: Any) -> str:
-    """What the command printed; it must have succeeded."""
+    """Runs the command, which must succeed, and returns its standard output."""
     code, output, said = run(*args, **options)
     assert code == 0, (args, said)
     return output
 
 
 def failure(*args: object, **options: Any) -> str:
-    """The one line of an error that is not the user's."""
+    """Runs the command, which must fail for a reason other than its arguments, and returns its error line."""
     code, output, said = run(*args, **options)
     assert (code, output) == (1, ""), (args, code, output, said)
     assert said.startswith("stylobate: ") and len(said.splitlines()) == 1, said
@@ -69,17 +69,17 @@ def failure(*args: object, **options: Any) -> str:
 
 
 def names(folder: Path) -> list[str]:
-    """Whatever is in a folder, hidden files too."""
+    """Returns all names in a folder, including hidden files."""
     return sorted(os.listdir(folder)) if folder.exists() else []
 
 
 def visible(folder: Path) -> list[str]:
-    """What has its final name."""
+    """Returns the files with their final names."""
     return [name for name in names(folder) if not name.startswith(".")]
 
 
 def written(folder: Path) -> int:
-    """Bytes in a folder so far, under whatever names."""
+    """Returns the bytes in a folder so far, under any names."""
     total = 0
     for name in names(folder):
         try:
@@ -90,7 +90,7 @@ def written(folder: Path) -> int:
 
 
 def wait_until_written(process: subprocess.Popen[str], folder: Path, size: int) -> None:
-    """Until so many bytes are in a folder, or the process is at its end."""
+    """Waits until `size` bytes are in a folder, or the process has ended."""
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None and written(folder) < size:
         assert time.monotonic() < deadline, f"{written(folder)} of {size} bytes after {PATIENCE} s"
@@ -98,7 +98,7 @@ def wait_until_written(process: subprocess.Popen[str], folder: Path, size: int) 
 
 
 def end(process: subprocess.Popen[str], by: signal.Signals) -> tuple[int, str]:
-    """Sends a signal; the exit code, and what the process said."""
+    """Sends a signal; returns the exit code and the process's standard error."""
     with process:
         process.send_signal(by)
         try:
@@ -111,9 +111,9 @@ def end(process: subprocess.Popen[str], by: signal.Signals) -> tuple[int, str]:
 
 
 def kill(process: subprocess.Popen[str], folder: Path) -> int:
-    """Kills, and waits until the files of a folder are nobody's; the exit code."""
+    """Kills the process, and waits until nothing holds the files of a folder; returns the exit code."""
     code, _ = end(process, signal.SIGKILL)
-    # The system ends a ring, which holds on to a file and its lock, a little after its process.
+    # The kernel tears down an io_uring, which holds on to a file and its lock, a little after its process.
     wait_for("locks to be gone", lambda: not any(is_locked(folder / name) for name in names(folder)))
     return code
 
@@ -128,12 +128,12 @@ def is_locked(path: Path) -> bool:
 
 
 def read(path: Path) -> pa.Table:
-    """All of a file, by a reader that is not ours."""
+    """Reads all of a file with an independent reader."""
     return pq.read_table(path) if path.suffix == ".parquet" else orc.read_table(path)
 
 
 def noise(path: Path, size: int, seed: int = 1) -> Path:
-    """A Parquet file of about so many bytes that no codec makes smaller, in row groups of 8 MiB."""
+    """Writes an incompressible Parquet file of about `size` bytes, in row groups of 8 MiB."""
     length, rows = 4096, size // 4096
     block = random.Random(seed).randbytes(rows * length)
     offsets = pa.py_buffer(memoryview(pa.array(range(0, (rows + 1) * length, length), pa.int32()).buffers()[1]))

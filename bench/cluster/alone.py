@@ -1,4 +1,4 @@
-"""A cluster of one beside a node without a cluster: the same answers, at the same rate."""
+"""A cluster of one beside a node without a cluster: the same answers at the same rate."""
 
 import contextlib
 import http.client
@@ -13,10 +13,10 @@ LOADS = [("1 MiB", MIB), ("64 KiB", 64 * KIB), ("4 KiB", 4 * KIB)]
 CONNECTIONS = 8
 OBJECTS, QUICK_OBJECTS = 48, 12
 MIN_RATIO = 0.98
-# More rounds than in the other parts, and short ones, since little is to be told apart. Both are started many times:
-# where a process lies in memory makes it faster or slower by a few percent.
+# More rounds than in the other parts, and short ones, since the difference is small. Both servers are started many
+# times: the memory layout of a process alone makes it faster or slower by a few percent.
 STARTS, ROUNDS_PER_START, SECONDS = 16, 1, 1
-# Headers that no two answers share; errors repeat the ids.
+# Headers that differ in every answer; error bodies repeat the ids.
 IDS_OF_ANSWERS = {"x-amz-request-id", "x-amz-id-2"}
 OF_ONE_ANSWER = {"date", *IDS_OF_ANSWERS}
 
@@ -46,7 +46,7 @@ def run(programs, folder, options):
 
 @contextlib.contextmanager
 def _pair(programs, folder, origin_port, cluster_first):
-    """A node and a cluster of one, by name: the node first."""
+    """Starts a node and a cluster of one; yields them by name, the node first."""
     more = ["--consistency", "immutable"]
     with contextlib.ExitStack() as stack:
         def node():
@@ -63,7 +63,7 @@ def _pair(programs, folder, origin_port, cluster_first):
 
 
 def _differing_answers(pair, keys):
-    """How many of some requests the two answer differently."""
+    """Returns the number of requests that the two answer differently."""
     path = f"/{servers.BUCKET}/{keys[0]}"
     requests = [
         ("GET", path, {}), ("HEAD", path, {}), ("GET", path, {"Range": "bytes=5-70000"}),
@@ -81,7 +81,7 @@ def _differing_answers(pair, keys):
 
 def _answer(server, method, path, headers):
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    # A name without the port, which errors may repeat.
+    # A name without the port, which error bodies may contain.
     connection.request(method, path, headers=headers | {"Host": "localhost"})
     answer = connection.getresponse()
     shown = sorted((name.lower(), value) for name, value in answer.getheaders())
@@ -99,11 +99,11 @@ def _shown(answer):
 
 
 def _measure(programs, folder, pair, keys, length, rounds, runs):
-    """Adds the requests per second, and the processor time of each, of some rounds. Both get the same requests in the same
-    order."""
+    """Adds the requests per second and the processor time of each server, for a number of rounds. Both get the same
+    requests in the same order."""
     streams = {name: Stream(folder, "alone", server, keys, length, CONNECTIONS) for name, server in pair.items()}
     for round_ in range(rounds):
-        # In turns, and in another order each time.
+        # The servers take turns, in a different order each round.
         for name in list(pair)[::1 if round_ % 2 else -1]:
             before = pair[name].cpu_seconds()
             done = load(programs, [streams[name]], SECONDS)
@@ -130,7 +130,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per range."""
+    """Returns the table: a row per range."""
     yield ["range", "", "req/s of a node", "of a cluster of one", "ratio", "min", "max", "CPU us of a node",
            "of a cluster of one"]
     for load_ in result["loads"]:

@@ -1,7 +1,7 @@
 """Cold scans of TPC-H's lineitem by DuckDB, through clusters of one, two and three nodes.
 
-There are always three readers, who all scan at once; with two or three nodes they read through different ones. However
-many nodes there are, the origin should send each byte once.
+Three readers always scan at once; with two or three nodes they read through different ones. Whatever the number of
+nodes, the origin should send each byte once.
 """
 
 import time
@@ -69,7 +69,7 @@ def _scan(text, source):
 
 
 def _ratios(result):
-    """Each scan with its bytes over those of one node."""
+    """Returns each scan with the ratio of its bytes to those of one node."""
     single = {scan["scan"]: scan["bytes"] for scan in result["scans"] if scan["nodes"] == 1}
     for scan in result["scans"]:
         yield scan, scan["bytes"] / single[scan["scan"]]
@@ -83,7 +83,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per scan and number of nodes."""
+    """Returns the table: a row per scan and number of nodes."""
     yield ["scan", "nodes", "origin MB", "of one", "of the file", "GETs", "MB between nodes", "seconds"]
     for scan, ratio in _ratios(result):
         yield [

@@ -1,4 +1,4 @@
-"""Nodes of one cluster on this machine, the objects that are read through them, and loads on several servers."""
+"""The nodes of one cluster on this machine, the objects that are read through them, and loads on several servers."""
 
 import contextlib
 import os
@@ -14,19 +14,19 @@ from tools import fail
 
 KIB, MIB = 1 << 10, 1 << 20
 SECRET = "the secret of a benchmark"
-# Between the probes of a second, and as long as a changed list takes to be read.
+# The poll interval, and the maximum time until nodes have read a changed list.
 WHOLE_SECONDS = 30
 SEED = 41
-# Each object is one stripe, and so has one home.
+# Each object is one stripe, so it has one home.
 OBJECT_BYTES = 4 * MIB
 REQUESTS = 4096
 
 
 class Fleet:
-    """Nodes that are in one cluster, by id. Ends with the `with` block.
+    """The nodes of a cluster, by id. Use as a context manager.
 
-    `memory` has that of some nodes, and `cores` the core that some run on. `doors` has, of some peer doors, the port in the
-    list and the one at which they listen.
+    `memory` sets the memory of individual nodes, and `cores` the core to which a node is pinned. `doors` gives, for
+    individual peer doors, the port in the list and the port on which they listen.
     """
 
     def __init__(self, programs, folder, origin_port, ids, more=(), memory=None, doors=None, flight=False, cores=None):
@@ -46,7 +46,7 @@ class Fleet:
             raise
 
     def write_list(self, ids):
-        """Replaces the list of nodes, which they read every two seconds."""
+        """Replaces the list of nodes, which they reread every two seconds."""
         for id in ids:
             if id not in self.peer_doors:
                 self.peer_doors[id] = servers.free_port()
@@ -66,7 +66,7 @@ class Fleet:
                 })
 
     def wait_until_whole(self, ids, draining=()):
-        """Waits until these nodes, and no others, see each other up, or draining."""
+        """Waits until exactly these nodes see each other up, or draining."""
         wanted = {id: "draining" if id in draining else "up" for id in ids}
         until = time.monotonic() + WHOLE_SECONDS
         while not all(self._states(id) == wanted for id in ids):
@@ -75,7 +75,8 @@ class Fleet:
             time.sleep(0.05)
 
     def _states(self, id):
-        """The states of all nodes as one sees them; `None` while another has another view, or this one just starts."""
+        """Returns the states of all nodes as one sees them; `None` while another node has a different view, or this one
+        is still starting."""
         try:
             nodes = self.nodes[id].document("/api/cluster")["nodes"]
         except OSError:
@@ -89,7 +90,7 @@ class Fleet:
             node.settle()
 
     def total(self, name):
-        """The sum of a counter of the bucket's reads over all nodes."""
+        """Returns the sum over all nodes of a counter of the bucket's reads."""
         return sum(node.stats()[name] for node in self.nodes.values())
 
     def stop(self):
@@ -105,7 +106,7 @@ class Fleet:
 
 @contextlib.contextmanager
 def _on_core(core):
-    """Processes that are started meanwhile run on this core alone; on any if it is `None`."""
+    """Pins processes that are started within the context to this core; to none if it is `None`."""
     allowed = os.sched_getaffinity(0)
     if core is not None:
         os.sched_setaffinity(0, {core})
@@ -133,7 +134,7 @@ class Objects:
         return sum(map(len, self.contents.values()))
 
     def of(self, id, ids):
-        """The keys whose home is the node."""
+        """Returns the keys whose home is the node."""
         return [key for key in self.contents if home(servers.BUCKET, key, 0, ids) == id]
 
     def read_all(self, server, keys=None):
@@ -148,7 +149,7 @@ class Objects:
 
 
 class Stream:
-    """Requests for random ranges of some objects, as one wrk sends them to one server."""
+    """Requests for random ranges of some objects, sent to one server by one wrk."""
 
     def __init__(self, folder, name, server, keys, length, connections):
         self.peer = hot.Peer(name, server, None)
@@ -166,7 +167,7 @@ class Stream:
 
 
 def load(programs, streams, seconds):
-    """What all streams at once came to: the worst p99 is that of all."""
+    """Runs all streams at once and returns their combined figures; p99 is the worst of all."""
     with ThreadPoolExecutor(len(streams)) as pool:
         runs = list(pool.map(lambda stream: stream.run(programs, seconds), streams))
     return {

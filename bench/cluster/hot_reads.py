@@ -89,8 +89,8 @@ def run(programs, folder, options):
 
 
 class Way:
-    """Servers that are read in one way. `keys` are those that each stream asks for; `nodes` are asked what came from
-    peers and from the origin."""
+    """One way of reading. `keys` are those that each stream requests; `nodes` report what came from peers and from the
+    origin."""
 
     def __init__(self, folder, name, servers_and_keys, nodes):
         self.name, self.nodes = name, nodes
@@ -105,7 +105,7 @@ class Way:
 
 
 def _start(programs, folder, options, origin_port, objects, started):
-    """The ways, each with servers that have read everything."""
+    """Starts each way, with servers that have read everything."""
     keys = list(objects.contents)
     homes = {id: objects.of(id, IDS) for id in IDS}
 
@@ -151,7 +151,7 @@ def _start_nginx(programs, folder, origin_port, started):
 def _measure(programs, ways, length, rounds, seconds):
     runs = {way.name: [] for way in ways}
     for round_ in range(rounds):
-        # Each round begins with another way: none is always the one after the same.
+        # Each round begins with another way, so that no way always follows the same one.
         first = round_ % len(ways)
         for way in ways[first:] + ways[:first]:
             runs[way.name].append(_run(programs, way, length, seconds))
@@ -183,7 +183,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per range and way."""
+    """Returns the table: a row per range and way."""
     yield ["range", "way", "req/s", "GB/s", "p50 µs", "p99 µs", "from peers", "of singly"]
     lengths = dict(LOADS)
     for load_ in result["loads"]:

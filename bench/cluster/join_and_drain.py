@@ -1,7 +1,7 @@
-"""A fourth node joins three that are read, and drains: what moves, what the origin is asked, and how long readers wait.
+"""A fourth node joins three loaded nodes, and drains: what moves, what the origin sends, and how long readers wait.
 
-Clients read hot objects through the three nodes, at random. The fourth is read by the others only: what it receives
-from peers is what moved to it, and what it sends to them after it was told to drain is what moved from it.
+Clients read hot objects at random through the three nodes. Only the other nodes read from the fourth: what it receives
+from peers is what moved to it, and what it sends to them after it began to drain is what moved from it.
 """
 
 import time
@@ -16,9 +16,9 @@ DELAY_MS = 30
 IDS, JOINING = ["node-0", "node-1", "node-2"], "node-3"
 LENGTH, CONNECTIONS = 64 * KIB, 4
 OBJECTS, QUICK_OBJECTS = 48, 12
-# Enough for a node's own objects, while pages of the others displace each other: so readers keep asking the homes.
+# Enough for a node's own objects, while pages of other homes displace each other: so readers keep asking the homes.
 MEMORY, QUICK_MEMORY = "192MiB", "96MiB"
-# Seconds of load before a node joins or drains: in the middle of the load everything has to be done.
+# Seconds of load before a node joins or drains; all of it must complete during the load.
 LEAD_SECONDS = 0.5
 CALM_SECONDS, CHANGE_SECONDS = 4, 8
 # Bytes that move, over those whose home changes; and bytes from the origin, over all.
@@ -97,7 +97,7 @@ def _phase(programs, fleet, origin, streams, seconds, action):
 def bars(result):
     phases = result["phases"]
     for change, after in (("join", "joined"), ("drain", "drained")):
-        # What had not been read by the end of the load moves in the next one.
+        # Objects not read by the end of this load move in the next one.
         moved = phases[after]["moved"] / result["share_bytes"]
         fetched = (phases[change]["origin_bytes"] + phases[after]["origin_bytes"]) / result["object_bytes"]
         yield Bar(f"{change}, bytes moved / those of the node", moved, "at most", MAX_MOVED)
@@ -105,7 +105,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per phase."""
+    """Returns the table: a row per phase."""
     yield ["phase", "took s", "req/s", "p50 µs", "p99 µs", "p99 / before", "MB between nodes", "MB moved",
            "origin GETs", "origin MB"]
     calm = result["phases"]["before"]["p99_us"]

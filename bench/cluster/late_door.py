@@ -1,11 +1,11 @@
-"""A relay of TCP connections that passes on answers late: `late_door.py PORT MS` stands before the port of a server on this
-machine and prints its own. A number on its standard input is the new delay in milliseconds. Ends with its input."""
+"""A TCP relay that delays answers: `late_door.py PORT MS` relays to the port of a server on this machine and prints its
+own port. A number on standard input sets a new delay in milliseconds. Exits at end of input."""
 
 import asyncio
 import sys
 
 PIECE = 256 * 1024
-# Pieces that wait at once, per connection.
+# Maximum number of delayed pieces per connection.
 MAX_WAITING = 64
 
 
@@ -40,7 +40,7 @@ class LateDoor:
                 writer.write(piece)
                 await writer.drain()
         except OSError:
-            pass  # The client went away.
+            pass  # The client disconnected.
         finally:
             receiving.cancel()
 
@@ -50,7 +50,7 @@ class LateDoor:
             while piece := await reader.read(PIECE):
                 await waiting.put((loop.time() + self.delay, piece))
         except OSError:
-            pass  # The server went away.
+            pass  # The server disconnected.
         await waiting.put(None)
 
 
@@ -60,7 +60,7 @@ async def _pass_on(reader, writer):
             writer.write(piece)
             await writer.drain()
     except OSError:
-        pass  # Either side went away.
+        pass  # Either side disconnected.
 
 
 async def main(upstream, delay_ms):

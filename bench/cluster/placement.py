@@ -1,9 +1,9 @@
-"""The home of an object by docs/cluster.md, for nodes of equal weight: what a client has to know to save the hop."""
+"""The home of an object as in docs/cluster.md, for nodes of equal weight: all that a client needs to avoid the hop."""
 
 STRIPE_BYTES = 64 << 20
 _MASK = (1 << 64) - 1
 _PRIME_64_1, _PRIME_MX1, _PRIME_MX2 = 0x9E3779B185EBCA87, 0x165667919E3779F9, 0x9FB21C651E98DF25
-# The beginning of the default secret of XXH3.
+# The beginning of XXH3's default secret.
 _SECRET = bytes.fromhex(
     "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
     "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
@@ -12,16 +12,16 @@ _SECRET = bytes.fromhex(
 
 
 def home(bucket, key, offset, ids):
-    """The first of the nodes in rank for the stripe that has the byte at `offset`."""
+    """Returns the highest-ranked node for the stripe that contains the byte at `offset`."""
     name = bucket.encode()
     path = xxh3(len(name).to_bytes(8, "little") + name + key.encode())
     place = path.to_bytes(8, "little") + (offset // STRIPE_BYTES).to_bytes(8, "little")
-    # Ties would be for the lower id.
+    # A tie would go to the lower id.
     return max(sorted(ids), key=lambda id: xxh3(place + xxh3(id.encode()).to_bytes(8, "little")))
 
 
 def xxh3(data):
-    """XXH3 of 64 bits without a seed, of the lengths that are used here: 4 to 8 and 17 to 128 bytes."""
+    """XXH3 of 64 bits without a seed, for the input lengths used here: 4 to 8 and 17 to 128 bytes."""
     length = len(data)
     if 4 <= length <= 8:
         word = _read(data, length - 4, 4) + (_read(data, 0, 4) << 32)

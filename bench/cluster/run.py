@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make bench-cluster`: what nodes cost and save as a cluster, beside nodes without one and nginx, on one machine."""
+"""`make bench-cluster`: costs and savings of nodes in a cluster, beside nodes without one and nginx, on one machine."""
 
 import sys
 from pathlib import Path
@@ -25,12 +25,12 @@ PARTS = {
         f"{r['object_bytes'] >> 20} MiB in all, memory {r['memory']} per node; {r['rounds']} rounds of {r['seconds_per_run']} s, in turns; "
         "medians.\nsingly: no cluster, each object from one node. placed: each from its home. hop: any from any node. "
         f"small hop: the same\nwith {r['small_memory']} per node. nginx: three caches behind one nginx that hashes "
-        "paths. from peers: part of the bytes. p99: the\nworst of the three.")),
+        "paths. from peers: share of the bytes. p99: the\nworst of the three.")),
     "join": (join_and_drain, "A fourth node joins three, and drains, under load", lambda r: (
         f"Three wrk read 64 KiB at random through the three, {r['connections']} connections each; {r['objects']} "
         f"objects, {r['object_bytes'] >> 20} MiB in all, {r['share_bytes'] >> 20} MiB of them the fourth's;\nthe "
         f"origin waits {r['delay_ms']} ms. MB moved: what the fourth got from peers since it joined, or gave since it "
-        "was told to drain.")),
+        "began to drain.")),
     "slow": (slow_home, "A slow home, read through another node", lambda r: (
         f"{r['reads']} reads of 64 KiB, {r['connections']} at a time, of {r['objects']} objects. "
         f"The deputy has the bytes of one half, too. An answer of a peer takes {r['hop_ms']} ms, one of the slow\nhome {r['slow_ms']} ms. The reader has "

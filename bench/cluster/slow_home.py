@@ -1,8 +1,8 @@
-"""One of three nodes is slow, and readers through another one want what it is home of: how long they wait, beside the same
-when it is not slow. Of one half of the objects the deputy has the bytes, of the other only the slow node.
+"""Latency of reads through one node for objects whose home is slow, compared with the same home at normal speed. The
+deputy has the bytes of half of the objects; only the slow home has the others.
 
-The other nodes are a network away, which relays before their peer doors stand for: each answer is late by a hop, and those
-of the slow node by much more. The reader keeps little of what it gets, so that most of its reads are from peers.
+Relays in front of the peer doors simulate a network: each answer is delayed by a hop, and those of the slow node by
+much more. The reader caches little, so that most of its reads go to peers.
 """
 
 import random
@@ -30,7 +30,7 @@ MAX_P99 = 1.0
 
 
 class LateDoor(servers.Server):
-    """A relay before a peer door, as `late_door.py` says. The door is to listen at `upstream`."""
+    """A relay in front of a peer door, see `late_door.py`. The door must listen at `upstream`."""
 
     def __init__(self, folder):
         self.name, self.upstream = "late-door", servers.free_port()
@@ -59,13 +59,13 @@ def run(programs, folder, options):
         with Fleet(programs, folder, files.port, IDS, more=["--consistency", "immutable"],
                    memory={READER: READER_MEMORY}, doors=doors) as fleet:
             had, lacked = keys[::2], keys[1::2]
-            # Each node is home of a part, and so knows how long the origin takes.
+            # Each node is the home of some objects, and so learns the latency of the origin.
             for id, node in fleet.nodes.items():
                 objects.read_all(node, objects.of(id, IDS)[:2])
             objects.read_all(fleet.nodes[SLOW], keys)
             objects.read_all(fleet.nodes[DEPUTY], had)
             fleet.settle()
-            # The reader learns how long its peers usually take.
+            # The reader learns the usual latency of its peers.
             _phase(fleet, objects, had, "before", QUICK_READS)
             phases = {"without": _phase(fleet, objects, had, "without", reads)}
             slow.set_delay(SLOW_MS)
@@ -90,7 +90,7 @@ def _phase(fleet, objects, keys, name, reads):
 
 
 def _times(server, objects, keys, seed, reads):
-    """The milliseconds of reads at random, one after the other."""
+    """Returns the milliseconds of random reads, one after another."""
     numbers = random.Random(seed)
     reader = Reader(server, "")
     into = memoryview(bytearray(LENGTH))
@@ -117,7 +117,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per phase."""
+    """Returns the table: a row per phase."""
     yield ["slow home", "p50 ms", "p95 ms", "p99 ms", "max ms", "reads from peers", "of deputies", "hedges", "origin GETs"]
     for name, figures in result["phases"].items():
         yield [name, *(f"{figures[f'{name_}_ms']:.1f}" for name_ in ("p50", "p95", "p99", "max")),

@@ -2,7 +2,8 @@
 """`make bench-columns`: scans beside pyarrow, the parquet crate, Polars and DuckDB, in one run on one machine.
 
 The tables are ten columns of three million strings of 32 bytes with few or many distinct values, and TPC-H lineitem at
-scale 1. All files are local and in the system's cache. Figures are medians of rounds in turns, ratios are of medians.
+scale 1. All files are local and in the page cache. Figures are medians over rounds in which the engines take turns;
+ratios are of medians.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
-    parser.add_argument("--data", type=Path, default=target / "bench-columns", help="where the files are kept")
+    parser.add_argument("--data", type=Path, default=target / "bench-columns", help="folder of the generated files")
     parser.add_argument("--binary", type=Path, default=target / "release/stylobate-bench-columns")
     parser.add_argument("--node", type=Path, default=target / "release/stylobate")
     return parser.parse_args()
@@ -82,7 +83,7 @@ def versions() -> None:
 
 
 def make(folder: Path, binary: Path) -> None:
-    """Writes the files that are not there yet."""
+    """Writes the files that do not exist yet."""
     few, many, fallback, lineitem = (folder / f"{name}.parquet" for name in ("few", "many", "fallback", "lineitem"))
     if not few.exists():
         pq.write_table(strings(1_000), few, compression="snappy")
@@ -93,7 +94,7 @@ def make(folder: Path, binary: Path) -> None:
     if not lineitem.exists():
         subprocess.run([binary, lineitem, "--generate", "1"], check=True)
     for file in (few, many, fallback, lineitem):
-        # What changed just now is not cached, whoever wrote it.
+        # Files modified less than 2 s ago are not cached.
         os.utime(file, (time.time() - 3600,) * 2)
 
 
@@ -143,7 +144,7 @@ def filtered(arguments, file: Path, threads: int) -> dict:
 
 
 def flight(arguments, folder: Path) -> float:
-    """By a node on this machine, over loopback: the plan and all of its tickets, one after another."""
+    """Scans through a node on this machine, over loopback: the plan and all of its tickets, one after another."""
     flags = ("--listen", "--admin", "--flight")
     addresses = [f"127.0.0.1:{free_port()}" for _ in flags]
     command = [arguments.node, "serve", "--origin", f"lake={folder}"]
@@ -189,7 +190,7 @@ print(statistics.median(times[1:]))
 
 
 def polars(arguments, file: Path, threads: int) -> float:
-    """In a process of its own: Polars takes its number of threads once."""
+    """Runs in a process of its own: Polars sets its number of threads once."""
     command = [sys.executable, "-c", POLARS, file, ",".join(Q6_COLUMNS), str(Q6_ROWS), str(arguments.rounds)]
     environment = os.environ | {"POLARS_MAX_THREADS": str(threads)}
     return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
@@ -198,8 +199,8 @@ def polars(arguments, file: Path, threads: int) -> float:
 def run(arguments, file: Path, threads: int, *flags: str, rounds: int | None = None) -> dict:
     rounds = arguments.rounds if rounds is None else rounds
     command = [arguments.binary, file, "--threads", str(threads), "--rounds", str(rounds), *flags]
-    # What leaves a cache in use makes room for what enters it. Here the cache is emptied between rounds, and the
-    # allocator must not give its memory back meanwhile: pages of the system cost more than any decoding.
+    # The cache is emptied between rounds, whereas a cache in use evicts what it replaces. The allocator must not return
+    # that memory meanwhile: page faults cost more than any decoding.
     environment = os.environ | {"MIMALLOC_PURGE_DELAY": "60000"}
     process = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return json.loads(process.stdout)
@@ -215,12 +216,13 @@ print(peak() - start)
 
 
 def memory(arguments, file: Path) -> None:
-    """Peak of a process that reads the strings as dictionaries and keeps them, above what it took to start."""
+    """Prints the peak memory of a process that reads the strings as dictionaries and keeps them, above its memory at
+    start."""
     command = [sys.executable, "-c", PYARROW_MEMORY, file, ",".join(NAMES)]
     pyarrow = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     ours = [run(arguments, file, 1, *flags, "--dictionary", "--alone", rounds=0)["peak_kib"]
             for flags in (("--columns", NAMES[0], "--where", f"{NAMES[0]} IS NULL"), ())]
-    print(f"\n100,000 distinct, as dictionary, peak of memory above the start: "
+    print(f"\n100,000 distinct, as dictionary, peak memory above that at start: "
           f"stylobate {(ours[1] - ours[0]) / 1024:,.0f} MiB, pyarrow {pyarrow / 1024:,.0f} MiB")
 
 
@@ -235,7 +237,7 @@ def timed(rounds: int, read) -> float:
 
 def table(rows: list[dict]) -> None:
     peers = ["parquet-rs", "pyarrow", "polars", "duckdb"]
-    print(f"{'milliseconds, and how many times ours':<50} {'threads':>7} {'stylobate':>10}"
+    print(f"{'milliseconds, and the ratio to ours':<50} {'threads':>7} {'stylobate':>10}"
           + "".join(f"{peer:>18}" for peer in peers))
     for row in rows:
         ours = row["stylobate"]

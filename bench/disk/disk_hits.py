@@ -1,8 +1,9 @@
-"""Random reads of what the disk tier holds: beside fio on the same disk, nginx and cachey, and while it is filled.
+"""Random reads of data in the disk tier: beside fio on the same disk, nginx and cachey, and while the tier is being
+filled.
 
-The object is far larger than memory and has just been read through each cache, so that all of it is on disk. The
-system's page cache is dropped before each run: what a server reads after that comes from the device, or from what it
-keeps itself. Where the page cache fills again during a run, the column `from device` tells.
+The object is far larger than memory and has just been read through each cache, so that all of it is on disk. The page
+cache is dropped before each run: what a server reads after that comes from the device, or from its own memory. The
+column `from device` shows where the page cache refills during a run.
 """
 
 import json
@@ -21,7 +22,7 @@ from reader import Reader
 from suite import Bar, is_wanted, progress
 from tools import fail
 
-# What each server of the table needs, beside stylobate and wrk. cachey's origin is nginx.
+# Programs that each server needs, besides stylobate and wrk. cachey's origin is nginx.
 NEEDED = {"stylobate": ["fio"], "cachey": ["cachey", "nginx"], "nginx": ["nginx"],
           "nginx-direct": ["nginx"]}
 SEED = 29
@@ -31,11 +32,11 @@ KEY = "hot.bin"
 PATH = f"/{servers.BUCKET}/{KEY}"
 LOADS = [MIB, 64 * KIB]
 CONNECTIONS = [8, 64]
-# The tier's own headers and the block that it is about to reclaim take some of its capacity.
+# The tier's own headers and the block to be reclaimed next take some of its capacity.
 SLACK = 1 / 8
 WARM_PASSES = 4
 MIN_OF_FIO, MIN_OF_PEERS = 0.85, 1.0
-# Part of the bytes that may come from the origin while all is said to be on disk.
+# Maximum share of bytes from the origin once all of the object should be on disk.
 MAX_FROM_ORIGIN = 0.01
 
 # The tier is filled at the rate of one connection to an object store.
@@ -84,11 +85,12 @@ class Bench:
         with self.object.open("wb") as file:
             for _ in range(size // MIB):
                 file.write(numbers.randbytes(MIB))
-        # Another object with the same bytes, to fill the tier with.
+        # Another object with the same bytes, to fill the tier.
         os.link(self.object, bucket / "fill.bin")
 
     def node_beside_fio(self):
-        """Both in turns, round by round: what the device of a virtual machine gives changes by the minute."""
+        """Runs the node and fio in turns, round by round: the throughput of a virtual machine's device varies from
+        minute to minute."""
         fio = {}
 
         def run_fio(length, depth):
@@ -119,7 +121,7 @@ class Bench:
         return self.nginx(direct=True)
 
     def filling(self):
-        """p99 of hot reads without and with another reader that brings new data into the tier."""
+        """Returns p99 of hot reads with and without another reader that brings new data into the tier."""
         name, length = FILL_LOAD
         held = self.size // 4
         with self._start_node() as node:
@@ -154,7 +156,7 @@ class Bench:
             more=["--disk", f"{self.tier}={self.capacity // MIB}MiB", "--consistency", "immutable"])
 
     def _warm(self, peer, size):
-        """Reads the object until a pass fetches nothing: all of it is on disk then."""
+        """Reads the object until a pass fetches nothing: then all of it is on disk."""
         node = peer.server if isinstance(peer.server, servers.Node) else None
         path, headers = peer.request("")
         reader = Reader(peer.server, path, headers)
@@ -199,7 +201,7 @@ class Bench:
             "from_origin": _middle(runs, "from_origin") if node else None}
 
     def _fio(self, length, depth):
-        """A run of each engine. One that the system does not allow is left out."""
+        """Runs each fio engine once. Engines that the system does not allow are skipped."""
         engines = {"io_uring": ["--iodepth", depth, "--numjobs", 1],
                    "psync": ["--thread", "--iodepth", 1, "--numjobs", depth, "--group_reporting"]}
         found = {}
@@ -224,7 +226,7 @@ class Bench:
 
 
 class Filler:
-    """Reads `fill.bin` through a node at `FILL_MB`, until it is told to stop or the object ends."""
+    """Reads `fill.bin` through a node at `FILL_MB`, until it is stopped or the object ends."""
 
     def __init__(self, node, size):
         self.reader, self.size = Reader(node, f"/{servers.BUCKET}/fill.bin"), size
@@ -257,7 +259,7 @@ def _load_name(length, connections):
 
 
 def _best(engines):
-    """The medians of the engine of fio that reads most."""
+    """Returns the medians of the fastest fio engine."""
     found = [{name: _middle(runs, name) for name in runs[0]} | {
         "engine": engine, "from_device": 1.0, "from_origin": None, "cpu_us_per_request": None}
         for engine, runs in engines.items()]
@@ -265,7 +267,7 @@ def _best(engines):
 
 
 def _starts(size, length):
-    """Every aligned range once, in random order."""
+    """Returns every aligned range once, in random order."""
     starts = list(range(0, size, length))
     random.Random(f"{SEED} {length}").shuffle(starts)
     return starts
@@ -291,7 +293,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per load and server."""
+    """Returns the table: a row per load and server."""
     yield ["range, connections", "server", "req/s", "MB/s", "p50 µs", "p99 µs", "CPU µs", "from device",
            "from origin"]
     lengths = {_load_name(length, depth): length for length in LOADS for depth in CONNECTIONS}

@@ -1,7 +1,7 @@
 """Bytes that a node fetches from its origin per byte read, by order of reads, memory size and number of readers.
 
-A cache that is smaller than the object must not fetch any byte twice during the first pass, and must keep as much as it
-has room for. All bytes that arrive are compared with the object.
+A cache that is smaller than the object must not fetch any byte twice during the first pass, and must keep as much as
+fits. All bytes received are compared with the object.
 """
 
 import itertools
@@ -45,7 +45,7 @@ def run(programs, folder, options):
     content = _write_objects(lake, size)
 
     def case(memory, disk, name, play):
-        """The figures of one case; `None` if `--match` leaves it out."""
+        """Returns the figures of one case; `None` if `--match` excludes it."""
         title = f"{memory}, {disk}, {name}"
         if not is_wanted(options, title):
             return None
@@ -134,7 +134,7 @@ ORDERS = {"one GET": _one_get, "ranges of 8 MiB": _large_ranges, "random 64 KiB"
 
 
 def _passes(memory, disk, size):
-    """Two passes if the object fits in the cache, so that the second could hit; one otherwise."""
+    """Returns the number of passes: two if the object fits in the cache, so that the second could hit; otherwise one."""
     return 2 if DISKS[disk] or size <= PAGES_SHARE * servers.size_bytes(memory) else 1
 
 
@@ -266,7 +266,7 @@ def bars(result):
         yield Bar(f"{case['memory']}, {case['name']}: fetched", case["ratios"][0], "at most", MAX_COLD)
     for case in result["cycles"]:
         if "random" in case["name"]:
-            # Each pass has an order of its own, so that this is no cycle: reported only for comparison.
+            # Each pass has an order of its own, so that this is not cyclic: reported only for comparison.
             continue
         best = PAGES_SHARE * servers.size_bytes(case["memory"]) / size
         yield Bar(f"{case['memory']}, {case['name']}: not fetched", 1 - case["ratios"][-1], "at least",
@@ -274,7 +274,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per case."""
+    """Returns the table: a row per case."""
     yield ["memory", "reading", "disk", "fetched", "again", "seconds", "resident MiB"]
     for case in (*result["cold"], *result["cycles"], *result["readers"]):
         again = f"{case['ratios'][-1]:.3f}" if len(case["ratios"]) > 1 else ""

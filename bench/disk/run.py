@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make bench-disk`: bytes fetched per byte asked for at small memories, and the disk tier beside fio and its peers."""
+"""`make bench-disk`: bytes fetched per byte requested with little memory, and the disk tier beside fio and its peers."""
 
 import sys
 from pathlib import Path
@@ -11,8 +11,8 @@ import origin_bytes  # noqa: E402
 import start  # noqa: E402
 import suite  # noqa: E402
 
-# The part start keeps a tier of 22 GiB; the others an object of 4 GiB at most at the origin and in each cache, one cache
-# at a time.
+# The part start keeps a tier of 22 GiB; the others an object of at most 4 GiB at the origin and in each cache, one
+# cache at a time.
 NEEDED_BYTES = 26 << 30
 
 PARTS = {
@@ -20,11 +20,11 @@ PARTS = {
         f"An object of {r['object_bytes'] >> 20} MiB in a folder. again: over the object in the second pass or, of a "
         f"cycle, in the last of {r['cycle_passes']}.\nReaders: all together, each byte compared; the whole is what "
         f"at least one of them reads. Flight door: {r['flight']}.")),
-    "hot": (disk_hits, "Random reads of what the disk tier holds", lambda r: (
+    "hot": (disk_hits, "Random reads of data in the disk tier", lambda r: (
         f"wrk, 1 thread; an object of {r['object_bytes'] >> 20} MiB, memory {r['memory']}, {r['capacity']} of disk "
         f"each; {r['rounds']} rounds of {r['seconds_per_run']} s; medians.\nfio: O_DIRECT, the same sizes and depths, "
         f"in turns with stylobate, the better of io_uring and psync. The system's page cache {r['page_cache']} before each run.\nfrom device: "
-        "part of the bytes sent that the server read from the device, and not from a cache in memory.\nnginx: "
+        "share of the bytes sent that the server read from the device, not from memory.\nnginx: "
         "proxy_cache, slice 1m, with the system's page cache; nginx-direct: directio and threads.")),
     "start": (start, "Starts of a node over a full disk tier", lambda r: (
         "Seconds from the start of the process to the first read of 64 KiB that needs no byte of the origin; then more "

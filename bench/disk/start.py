@@ -1,4 +1,4 @@
-"""How soon a node over a full disk tier answers its first hit, and what idle nodes take of memory."""
+"""Time until a node over a full disk tier answers its first hit, and resident memory of idle nodes."""
 
 import os
 import random
@@ -17,14 +17,14 @@ PROGRAMS = []
 SEED = 32
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 OBJECT_BYTES = GIB
-# As much as the capacity, which then holds 20 GiB of pages: the rest is headers, and what is about to be reclaimed.
+# Equal to the capacity, which then holds 20 GiB of pages: the rest is headers and blocks about to be reclaimed.
 OBJECTS, QUICK_OBJECTS = 22, 1
 READ_BYTES = 64 * KIB
 STARTS = 5
 MAX_SECONDS = 1.0
-# Part of random reads, over all that was written to the tier.
+# Minimum share of random reads, over everything written to the tier, that hit.
 MIN_HITS = 0.8
-# Until nothing of the start is under way.
+# Time for background work of the start to complete.
 IDLE_SECONDS = 5
 MAX_IDLE_BYTES = 80 * MIB
 
@@ -60,7 +60,7 @@ def run(programs, folder, options):
             starts.append({"seconds": seconds, "from_disk": from_disk, "killed_before": start % 2 == 0 and start > 0,
                            "resident_bytes": _resident(started)})
             progress(f"start: {starts[-1]}")
-            # The next one starts after a stop in order, or after this.
+            # The next start follows a clean stop, or a kill.
             if start % 2:
                 started.kill()
             else:
@@ -71,13 +71,13 @@ def run(programs, folder, options):
 
 
 def _objects(bucket, count):
-    """The keys of objects that have the same bytes, and these."""
+    """Writes objects that all have the same bytes; returns their keys and these bytes."""
     bucket.mkdir(parents=True)
     numbers = random.Random(SEED)
     content = b"".join(numbers.randbytes(MIB) for _ in range(OBJECT_BYTES // MIB))
     keys = [f"object-{n:02}.bin" for n in range(count)]
     (bucket / keys[0]).write_bytes(content)
-    # What changed just now is not cached.
+    # Files modified less than 2 s ago are not cached.
     os.utime(bucket / keys[0], (time.time() - 3600,) * 2)
     for key in keys[1:]:
         os.link(bucket / keys[0], bucket / key)
@@ -93,7 +93,7 @@ def _read_whole(node, key):
 
 
 def _first_hits(node, keys, content, numbers, begun):
-    """Seconds from the start of the process to the first hit, and the part of some random reads that hit."""
+    """Returns the seconds from the start of the process to the first hit, and the share of random reads that hit."""
     into = memoryview(bytearray(READ_BYTES))
     seconds, hits, reads = None, 0, 4 * len(keys)
     for read in range(reads):
@@ -112,7 +112,8 @@ def _first_hits(node, keys, content, numbers, begun):
 
 
 def _idle(programs, folder):
-    """Resident bytes of a node with a Flight door that has answered nothing but a request for its statistics."""
+    """Returns the resident bytes of a node with a Flight door that has served nothing but one request for its
+    statistics."""
     bucket = folder / "idle"
     bucket.mkdir()
     with servers.Node(programs, folder, servers.BUCKET, bucket, flight=f"127.0.0.1:{servers.free_port()}") as node:
@@ -138,7 +139,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per start."""
+    """Returns the table: a row per start."""
     yield ["start", "after", "seconds to the first hit", "of reads from disk", "resident MiB"]
     for n, start in enumerate(result["starts"], 1):
         first = "none" if start["seconds"] is None else f"{start['seconds']:.3f}"

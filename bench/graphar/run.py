@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """`make bench-graphar`: graphs in GraphAr, read beside the official Python package, in one run on one machine.
 
-The graphs are the official sample of a social network in three formats, and a graph made by chance (R-MAT) with 2^16
-vertices and a million edges. Both packages answer the same questions, and every answer is compared. Figures are
-medians of rounds in turns; ratios are of medians. The official package has no cache but the kernel's. Ours begins
-empty where the line says cold, and elsewhere keeps what it read before, within the memory that is named.
+The graphs are the official sample of a social network in three formats, and a random R-MAT graph with 2^16 vertices and
+a million edges. Both packages answer the same questions, and every answer is compared. Figures are medians over rounds
+in which the packages take turns; ratios are of medians. The official package has no cache but the page cache. Ours
+starts empty in lines marked cold; elsewhere it keeps what it read before, within the memory limit given.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from graphar.types import AdjListType
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT.parent / "shared" / "data" / "graphar" / "ldbc_sample"
 BUDGETS = [0.1, 0.5, 2.0]
-# Where an edge goes in each quarter of the adjacency matrix, at each of its levels.
+# The probabilities of R-MAT: the quadrant of the adjacency matrix in which an edge falls, at each level.
 QUARTERS = [0.57, 0.19, 0.19, 0.05]
 Run = Callable[[], Any]
-# Nanoseconds that the official reader in C++ takes in its own benchmarks over `ldbc_sample`, on another machine.
+# Nanoseconds of the official C++ reader in its own benchmarks over `ldbc_sample`, on another machine.
 IN_CPP = {
     "a cached chunk of an adjacency list with": "250,000",
     "a cached chunk of an adjacency list": "216,000",
@@ -47,7 +47,7 @@ IN_CPP = {
 
 @dataclass
 class Graph:
-    """What is asked about: a graph, one of its vertex types, one of their properties, one of its edge types."""
+    """The subject of the questions: a graph, one of its vertex types, one of their properties, one of its edge types."""
 
     title: str
     path: Path
@@ -70,7 +70,7 @@ def main() -> int:
     made = r_mat(arguments, folder)
     report[made.title] = compare(arguments, made)
     report["budgets"] = budgets(arguments, made)
-    # The loops of the official benchmarks in C++, over their data set, and over the larger graph.
+    # The loops of the official C++ benchmarks, over their data set and over the larger graph.
     for graph in [*samples[:1], made]:
         report[f"rust, {graph.title}"] = rust(arguments, graph)
     if arguments.json:
@@ -83,9 +83,9 @@ def parse() -> argparse.Namespace:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--queries", type=int, default=200, help="random vertices that are asked about in each round")
-    parser.add_argument("--scale", type=int, default=16, help="the made graph has so many vertices, as a power of two")
-    parser.add_argument("--degree", type=int, default=16, help="and so many edges for each of them")
+    parser.add_argument("--queries", type=int, default=200, help="random vertices queried in each round")
+    parser.add_argument("--scale", type=int, default=16, help="log2 of the random graph's number of vertices")
+    parser.add_argument("--degree", type=int, default=16, help="edges per vertex of the random graph")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--data", type=Path, default=target / "bench-graphar", help="a folder for files; emptied first")
     parser.add_argument("--samples", type=Path, default=SAMPLES, help="the official sample `ldbc_sample`")
@@ -97,11 +97,11 @@ def parse() -> argparse.Namespace:
 
 
 def graphs(arguments: argparse.Namespace, folder: Path) -> list[Graph]:
-    """The official sample, where it is there."""
+    """Returns the graphs; the official sample only if it exists."""
     if not arguments.samples.is_dir():
         print(f"{arguments.samples} is missing: the official sample is left out\n")
         return []
-    # A copy whose times of change are past, so that files have versions that can be trusted.
+    # A copy with modification times in the past, so that the files have versions that can be trusted.
     shutil.copytree(arguments.samples, folder / "ldbc_sample", copy_function=shutil.copyfile)
     settle(folder)
     return [
@@ -112,7 +112,7 @@ def graphs(arguments: argparse.Namespace, folder: Path) -> list[Graph]:
 
 
 def r_mat(arguments: argparse.Namespace, folder: Path) -> Graph:
-    """A graph whose degrees are as uneven as those of social networks."""
+    """Generates a graph with degrees as skewed as those of social networks."""
     vertices, edges = 1 << arguments.scale, arguments.degree << arguments.scale
     rng = np.random.default_rng(7)
     sources, destinations = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
@@ -120,7 +120,7 @@ def r_mat(arguments: argparse.Namespace, folder: Path) -> Graph:
         quarter = rng.choice(4, edges, p=QUARTERS)
         sources = sources * 2 + quarter // 2
         destinations = destinations * 2 + quarter % 2
-    # The low numbers would be the well-connected ones.
+    # Without this, the low numbers would be the well-connected vertices.
     names = rng.permutation(vertices)
     texts = [f"node {at * 7919}" for at in range(vertices)]
     nodes = pa.table({"id": pa.array(range(vertices), pa.int64()), "name": texts})
@@ -148,7 +148,7 @@ def settle(folder: Path) -> None:
 
 
 def compare(arguments: argparse.Namespace, graph: Graph) -> list[dict[str, Any]]:
-    """One graph by both packages."""
+    """Compares both packages on one graph."""
     ids, starts = chosen(arguments, graph)
     cache = st.Cache(memory="1GiB")
     ours, theirs = Ours(graph, cache), Official(graph)
@@ -192,7 +192,7 @@ def compare(arguments: argparse.Namespace, graph: Graph) -> list[dict[str, Any]]
 
 
 def asked(arguments: argparse.Namespace, title: str, each: int, runs: dict[str, Run]) -> list[dict[str, Any]]:
-    """One question, by all: its figures, after its answers were found to be the same."""
+    """Measures one question on all engines, after checking that their answers are equal."""
     answers = {name: run() for name, run in runs.items()}
     for name, answer in answers.items():
         if answer != answers["official"]:
@@ -211,10 +211,10 @@ def asked(arguments: argparse.Namespace, title: str, each: int, runs: dict[str, 
 
 
 def budgets(arguments: argparse.Namespace, graph: Graph) -> list[dict[str, Any]]:
-    """Neighbours one by one, where the cache has less memory than the list takes."""
+    """Measures neighbors one by one, with less cache memory than the adjacency list takes."""
     _, starts = chosen(arguments, graph)
     edges = st.open_graph(graph.path).edges(*graph.edge)
-    # One column of neighbours, and an offset for each vertex.
+    # One column of neighbors, and an offset for each vertex.
     working_set = 8 * (edges.count + st.open_graph(graph.path).vertices(graph.vertex).count)
     expected = Official(graph).neighbours(starts)
     caches = {share: st.Cache(memory=int(share * working_set)) for share in BUDGETS}
@@ -240,7 +240,7 @@ def budgets(arguments: argparse.Namespace, graph: Graph) -> list[dict[str, Any]]
 
 
 def rust(arguments: argparse.Namespace, graph: Graph) -> dict[str, float] | None:
-    """Figures without Python in them, where that binary was built."""
+    """Returns figures of the Rust library without Python, if that binary was built."""
     if not arguments.rust.is_file():
         return None
     command = [arguments.rust, graph.path, graph.vertex, ",".join(graph.edge)]
@@ -255,7 +255,8 @@ def rust(arguments: argparse.Namespace, graph: Graph) -> dict[str, float] | None
 
 
 def chosen(arguments: argparse.Namespace, graph: Graph) -> tuple[list[int], list[int]]:
-    """Random vertices; and random ones with edges, of which the official package does not fall off the list's end."""
+    """Returns random vertices, and random vertices with edges for which the official package does not run past the
+    list's end."""
     opened = st.open_graph(graph.path)
     count = opened.vertices(graph.vertex).count
     rng = np.random.default_rng(11)
@@ -267,7 +268,7 @@ def chosen(arguments: argparse.Namespace, graph: Graph) -> tuple[list[int], list
 
 
 def cold(graph: Graph, ask: Callable[[Ours], Any]) -> Any:
-    """The answers of a reader that knows nothing yet; opening the graph is a part of it."""
+    """Returns the answers of a new reader; opening the graph is included."""
     with st.Cache(memory="1GiB") as cache:
         return ask(Ours(graph, cache))
 
@@ -281,7 +282,7 @@ def opened_by_them(graph: Graph) -> str:
 
 
 class Ours:
-    """The questions, put to stylobate."""
+    """The questions, as put to stylobate."""
 
     def __init__(self, graph: Graph, cache: st.Cache) -> None:
         self.graph = st.open_graph(graph.path, cache=cache)
@@ -312,7 +313,7 @@ class Ours:
 
 
 class Official:
-    """The questions, put to the official package."""
+    """The questions, as put to the official package."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graphar.GraphInfo.load(str(graph.path))
@@ -327,7 +328,7 @@ class Official:
         return graphar.EdgesCollection.Make(self.graph, *self.asked.edge, AdjListType.ordered_by_source).size()
 
     def properties(self, ids: list[int]) -> list[str]:
-        # The iterator itself would give the address of a text.
+        # The iterator itself would return the address of a string.
         return [next(self.vertices.find(id)).property(self.asked.property) for id in ids]
 
     def neighbours(self, ids: list[int]) -> list[list[int]]:
@@ -349,7 +350,7 @@ class Official:
 
 
 def in_turns(rounds: int, runs: dict[str, Run]) -> dict[str, float]:
-    """The medians of so many rounds, in each of which all have their turn; what is quick is repeated."""
+    """Returns medians over `rounds` rounds, in each of which the runs take turns; quick ones are repeated."""
     repeats = {name: repeated(run) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
@@ -362,7 +363,7 @@ def in_turns(rounds: int, runs: dict[str, Run]) -> dict[str, float]:
 
 
 def repeated(run: Run) -> int:
-    """How often to run for a twentieth of a second."""
+    """Returns the number of repetitions that take a twentieth of a second."""
     start = time.perf_counter()
     run()
     return max(1, int(0.05 / (time.perf_counter() - start)))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""`make bench-graphar-scale`: a graph with ten million edges, imported and walked in less memory than it takes.
+"""`make bench-graphar-scale`: a graph with ten million edges, imported and traversed in less memory than it takes.
 
-The edges are drawn by chance (R-MAT: degrees as uneven as those of social networks) into a Parquet file. The command
-line imports it with the memory that is named. Then the examples, breadth-first search and PageRank, run in processes of
-their own, with a cache that holds a tenth, half and twice of what they read: cold, and once more with what the cache
-kept. Every budget must give the same answer. Peaks of memory are those of the whole process, as the kernel counts.
+The edges are random (R-MAT: degrees as skewed as those of social networks), in a Parquet file. The command line imports
+it with each given memory limit. Then the examples, breadth-first search and PageRank, run in processes of their own,
+with a cache that holds a tenth, half and twice of what they read: cold, and once more with what the cache kept. Every
+budget must give the same answer. Peaks of memory are those of the whole process, as the kernel counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import stylobate as st
 
 ROOT = Path(__file__).resolve().parents[2]
 BUDGETS = [0.1, 0.5, 2.0]
-# Where an edge goes in each quarter of the adjacency matrix, at each of its levels.
+# The probabilities of R-MAT: the quadrant of the adjacency matrix in which an edge falls, at each level.
 QUARTERS = [0.57, 0.19, 0.19, 0.05]
 EDGE = ("node", "links", "node")
 
@@ -72,9 +72,9 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", type=int, default=20, help="so many vertices, as a power of two (default: 20)")
-    parser.add_argument("--edges", type=int, default=10_000_000, help="(default: 10,000,000)")
-    parser.add_argument("--memory", nargs="+", default=["1GiB", "64MiB"], help="for each import (default: 1GiB 64MiB)")
+    parser.add_argument("--scale", type=int, default=20, help="log2 of the number of vertices (default: 20)")
+    parser.add_argument("--edges", type=int, default=10_000_000, help="number of edges (default: 10,000,000)")
+    parser.add_argument("--memory", nargs="+", default=["1GiB", "64MiB"], help="memory of each import (default: 1GiB 64MiB)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--data", type=Path, default=target / "bench-graphar-scale", help="a folder; emptied first")
     parser.add_argument("--binary", type=Path, default=target / "release" / "stylobate")
@@ -84,14 +84,14 @@ def parse() -> argparse.Namespace:
 
 
 def draw(arguments: argparse.Namespace, folder: Path) -> None:
-    """The vertices and edges, as files."""
+    """Writes the vertices and edges to files."""
     rng = np.random.default_rng(7)
     sources, destinations = np.zeros(arguments.edges, np.int64), np.zeros(arguments.edges, np.int64)
     for _ in range(arguments.scale):
         quarter = rng.choice(4, arguments.edges, p=QUARTERS)
         sources = sources * 2 + quarter // 2
         destinations = destinations * 2 + quarter % 2
-    # The low numbers would be the well-connected ones.
+    # Without this, the low numbers would be the well-connected vertices.
     names = rng.permutation(1 << arguments.scale)
     pq.write_table(pa.table({"id": np.arange(1 << arguments.scale)}), folder / "nodes.parquet")
     links = pa.table({"src": names[sources], "dst": names[destinations]})
@@ -99,7 +99,7 @@ def draw(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 def imported(arguments: argparse.Namespace, folder: Path, memory: str) -> dict[str, Any]:
-    """How long the import takes and how much memory."""
+    """Imports the graph and returns the time and peak memory."""
     command: list[Any] = [arguments.binary, "graph", "import", "--quiet", "--by-index", "--name", "r_mat"]
     command += ["--vertices", "node=nodes.parquet:id", "--edges", "node_links_node=links.parquet"]
     command += ["--vertex-chunk-size", 1 << 14, "--edge-chunk-size", 1 << 18, "--memory", memory, "--output", memory]
@@ -118,7 +118,7 @@ def imported(arguments: argparse.Namespace, folder: Path, memory: str) -> dict[s
 
 
 def peak_bytes(process: int | str) -> int:
-    """The most memory that a process had at once."""
+    """Returns the peak memory of a process."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -128,13 +128,13 @@ def peak_bytes(process: int | str) -> int:
 
 
 def child(*arguments: Any) -> dict[str, Any]:
-    """What a process of its own says."""
+    """Runs this program in a new process and returns its JSON output."""
     command = [sys.executable, __file__, *map(str, arguments)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def walked(graph: str, example: str, memory: str) -> dict[str, Any]:
-    """An example, twice over one cache."""
+    """Runs an example twice over one cache."""
     run = {"bfs": searched, "pagerank": ranked}[example]
     with st.Cache(memory=int(memory)) as cache:
         seconds = []
@@ -159,7 +159,7 @@ def ranked(graph: st.Graph) -> str:
 
 
 def example(name: str) -> ModuleType:
-    """One of the examples, as a module."""
+    """Imports one of the examples as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"graphar_{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -168,7 +168,7 @@ def example(name: str) -> ModuleType:
 
 
 def settle(folder: Path) -> None:
-    """Times of change that are past, so that files have versions that can be trusted."""
+    """Sets modification times in the past, so that the files have versions that can be trusted."""
     then = time.time() - 60
     for path in folder.rglob("*"):
         os.utime(path, (then, then))

@@ -49,7 +49,7 @@ def run(programs, folder, options):
 
 
 def _all_clients(source, texts, truth):
-    """Seconds until all clients have all answers. Each client starts with a different query."""
+    """Returns the seconds until all clients have all answers. Each client starts with a different query."""
     begun = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
         found = list(pool.map(lambda client: _answers(source, texts, client), range(CLIENTS)))
@@ -61,7 +61,7 @@ def _all_clients(source, texts, truth):
 
 
 def _answers(source, texts, client):
-    """The rows of each query. Each query has a connection of its own, in which nothing is cached."""
+    """Returns the rows of each query. Each query has a connection of its own, in which nothing is cached."""
     numbers = sorted(texts)
     first = client * len(numbers) // CLIENTS
 
@@ -81,7 +81,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: one row."""
+    """Returns the table: one row."""
     yield ["queries", "", "local files s", "warm node s", "ratio", "MB from the origin"]
     local, node = result["seconds"]["local"], result["seconds"]["node"]
     yield [str(result["queries"]), "", f"{local:.2f}", f"{node:.2f}", f"{node / local:.3f}",

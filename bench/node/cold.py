@@ -1,4 +1,4 @@
-"""Cold sequential reading of an object: from a slow origin, and through a node that has nothing of it yet."""
+"""Cold sequential reads of an object: from a slow origin, and through a node with an empty cache."""
 
 import http.client
 import random
@@ -39,7 +39,7 @@ def _pairs(programs, folder, origin, content, pairs):
     direct, node = [], []
     for _ in range(pairs):
         direct.append(_read(origin, content, into))
-        # A node just started knows nothing.
+        # A new node has nothing cached.
         with servers.s3_node(programs, folder, servers.BUCKET, origin.port) as fresh:
             node.append(_read(fresh, content, into))
             fetched = fresh.stats()["bytes_origin"]
@@ -56,7 +56,7 @@ def _pairs(programs, folder, origin, content, pairs):
 
 
 def _read(server, content, into):
-    """Seconds until the last byte, and until the first. The bytes are compared once the clock stands still."""
+    """Returns the seconds until the last byte, and until the first. The bytes are compared after the clock has stopped."""
     view = memoryview(into)
     into[:] = bytes(len(into))
     connection = http.client.HTTPConnection(server.host, timeout=120, blocksize=PIECE)
@@ -76,7 +76,7 @@ def _read(server, content, into):
 
 
 def rows(result):
-    """The table: a row per kind of link and way."""
+    """Returns the table: a row per kind of link and way."""
     yield ["bandwidth", "way", "seconds", "min", "max", "MB/s", "first byte ms", "ratio"]
     for link in result["links"]:
         for way in ("direct", "node"):

@@ -1,5 +1,6 @@
-"""What a node adds to requests that it hands on: a large PUT to an origin at the pace of a network, and a listing of a
-thousand keys. Direct and through a node, in turns. The origin costs next to nothing, so that the difference is the node's."""
+"""Overhead of a node on requests that it forwards: a large PUT to an origin limited to network speed, and a listing of
+a thousand keys. Direct and through a node, in turns. The origin costs next to nothing, so the difference is the
+node's."""
 
 import http.client
 import socket
@@ -37,7 +38,7 @@ def _puts(programs, folder, size, pairs):
 
 
 def _put(server, size):
-    """Seconds until the answer."""
+    """Returns the seconds until the response."""
     piece = bytes(MIB)
     with socket.create_connection(("127.0.0.1", server.port), 120) as connection:
         begun = time.perf_counter()
@@ -63,7 +64,7 @@ def _listings(programs, folder):
 
 
 def _list(server):
-    """Seconds from the request to the end of the answer, on a connection that is there."""
+    """Returns the seconds from the request to the end of the response, on an established connection."""
     signer = sigv4.Signer(server.host, servers.ACCESS_KEY, servers.SECRET_KEY)
     path = signer.presign("GET", f"/{servers.BUCKET}", query={"list-type": "2"})
     connection = http.client.HTTPConnection(server.host, timeout=60)
@@ -86,7 +87,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per request and way."""
+    """Returns the table: a row per request and way."""
     yield ["request", "way", "median", "min", "max"]
     for name, unit, factor in (("put", "s", 1), ("listing", "ms", 1e3)):
         for way, runs in result[name].items():

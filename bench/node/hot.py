@@ -1,9 +1,8 @@
-"""Hot ranged GETs: the same ranges of one object, from the memory of each peer, through wrk.
+"""Hot ranged GETs: the same ranges of one object, from the memory of each peer, measured with wrk.
 
-Each peer reads the whole object first and is asked for sample ranges, whose bytes must be the object's. Then wrk
-asks peer after peer, round after round. A range's length is part of the measure: what wrk received must be at least
-as many bytes as it asked for. The processor time of a server per request stands beside its rate: on a machine that
-does other things too it drifts less.
+Each peer reads the whole object first and answers sample ranges, which are compared with the object. Then wrk loads the
+peers in turn, round after round. The bytes that wrk received must be at least those that it requested. The server's
+processor time per request is reported beside the rate, since it varies less on a machine that does other work.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ CONNECTIONS = 8
 RANGES = 4096
 SEED = 7
 KIB, MIB = 1 << 10, 1 << 20
-# Name, bytes of a range, and what its first byte is a multiple of.
+# Name, length of a range in bytes, and alignment of its first byte.
 LOADS = [
     ("1 MiB", MIB, MIB), ("64 KiB", 64 * KIB, 64 * KIB), ("1 MiB, unaligned", MIB, 1), ("4 KiB", 4 * KIB, 4 * KIB),
 ]
@@ -39,7 +38,7 @@ MIN_SIGNED, MIN_OF_CACHEY, MIN_OF_BEFORE = 0.9, 1.1, 0.97
 class Peer:
     name: str
     server: servers.Server
-    # The path and the headers, beside Range, of a request for the range of the second argument.
+    # The path, and the headers besides Range, of a request for the range of the second argument.
     request: Callable[[str], tuple]
 
 
@@ -76,8 +75,8 @@ def run(programs, folder, options):
 
 
 def _start(programs, folder, options, origin, signer, started):
-    """The peers that are wanted. The node without signatures is always one: the others are compared with it."""
-    # The others never ask again either whether the object is still the same.
+    """Starts the selected peers. The node without signatures is always one: the others are compared with it."""
+    # The other peers do not revalidate the object either.
     immutable = ["--consistency", "immutable"]
 
     if options.before:
@@ -94,7 +93,7 @@ def _start(programs, folder, options, origin, signer, started):
     if is_wanted(options, "stylobate, signed"):
         started.append(node(signed=True))
         door = sigv4.Signer(started[-1].host, servers.ACCESS_KEY, servers.SECRET_KEY)
-        # The range is signed too, so no two signatures are the same.
+        # The range is signed too, so every signature is different.
         peers.append(Peer("stylobate, signed", started[-1],
                           lambda asked: (door.presign("GET", PATH, {"range": asked}), {})))
     if is_wanted(options, "cachey"):
@@ -129,7 +128,7 @@ def _get(connection, peer, first, last):
 
 
 def _warm(peer, content):
-    """Reads all of the object, twice: a cache may admit at the second request only."""
+    """Reads the whole object twice: a cache may admit at the second request only."""
     connection = http.client.HTTPConnection(peer.server.host, timeout=120)
     for _ in range(2):
         digest = hashlib.sha256()
@@ -174,12 +173,12 @@ def _measure(programs, folder, peers, size, rounds, seconds):
 
 
 def write_requests(folder, peer, starts, length):
-    """What load.lua sends."""
+    """Writes the requests that load.lua sends."""
     lines = []
     for first in starts:
         asked = f"bytes={first}-{first + length - 1}"
         path, headers = peer.request(asked)
-        # What only a miss needs is left out.
+        # Omits what only a miss needs.
         lines.append("\t".join([path, asked, *(f"{n}: {v}" for n, v in headers.items() if n != "C0-Config")]))
     file = folder / f"requests-{urllib.parse.quote_plus(peer.name)}.txt"
     file.write_text("\n".join(lines) + "\n")
@@ -187,7 +186,7 @@ def write_requests(folder, peer, starts, length):
 
 
 def load(programs, peer, requests, length, seconds, connections=CONNECTIONS):
-    """What wrk measured while it sent the requests of a file, which ask for `length` bytes each."""
+    """Returns wrk's figures for the requests of a file, each of which asks for `length` bytes."""
     command = [programs["wrk"], "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
                "-s", Path(__file__).with_name("load.lua"), f"http://{peer.server.host}/", "--", requests]
     before = peer.server.cpu_seconds()
@@ -222,7 +221,7 @@ def _summary(name, length, runs):
 
 
 def bars(result):
-    """A signature may cost a tenth of small ranges; the peer that caches in memory too is left behind."""
+    """Yields the bars: a signature may cost a tenth on small ranges; the peer that caches in memory too must be slower."""
     peers = {load["name"]: load["peers"] for load in result["loads"]}
     if "stylobate, signed" in peers["64 KiB"]:
         ratio = 1 / peers["64 KiB"]["stylobate, signed"]["ratio"]
@@ -236,7 +235,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per load and peer."""
+    """Returns the table: a row per load and peer."""
     yield ["range", "server", "req/s", "min", "max", "GB/s", "p50 µs", "p99 µs", "CPU µs", "stylobate / it"]
     for load in result["loads"]:
         for peer, figures in load["peers"].items():

@@ -1,7 +1,7 @@
 """TPC-H's 22 queries by DuckDB, Polars and pyarrow: from local files, from a slow origin, and through a node.
 
-The texts of the queries are those of DuckDB's extension. Polars runs the same texts. pyarrow has no joins worth the
-name, so it reads what each query scans: columns, and the filters that concern one table alone.
+The query texts are those of DuckDB's extension. Polars runs the same texts. pyarrow has hardly any joins, so it reads
+what each query scans: columns, and the filters on a single table.
 """
 
 import datetime
@@ -23,7 +23,7 @@ DELAY_MS = 30
 CONNECTION_MB = 100
 TABLES = ["lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region"]
 QUICK_SCALE, QUICK_QUERIES = 0.1, [1, 6, 14]
-# What of going direct a cold node may take, and what of local files a warm one.
+# Maximum time of a cold node relative to direct reads, and of a warm node relative to local files.
 MAX_BYTES, MAX_REQUESTS, MAX_COLD_SECONDS, MAX_WARM_SECONDS = 1.25, 0.7, 1.0, 1.05
 # Sums of floating-point numbers depend on the order in which threads add them.
 DIGITS = 6
@@ -49,7 +49,7 @@ def run(programs, folder, options):
 
 
 def generate_tables(programs, scale):
-    """A folder with the bucket of all tables; kept for the next run below the target folder."""
+    """Returns a folder with the bucket of all tables; kept below the target folder for the next run."""
     root = tools.target_folder() / "bench-queries" / f"scale-{scale:g}"
     bucket = root / servers.BUCKET
     if not all((bucket / f"{table}.parquet").exists() for table in TABLES):
@@ -64,7 +64,7 @@ def generate_tables(programs, scale):
 def _measure(programs, folder, engine, root, origin):
     ways = {}
     local = Local(root / servers.BUCKET)
-    # The first run finds the files in the system's cache or brings them there.
+    # The first run brings the files into the page cache if they are not there.
     truth, _ = _timed(engine, local)
     _, ways["local"] = _timed(engine, local)
     ways["direct"] = _counted(engine, origin.port, origin, truth)
@@ -89,7 +89,7 @@ def _counted(engine, port, origin, truth, node=None):
     if rows != truth:
         fail(f"{type(engine).__name__}, query {engine.number}: other rows than from local files")
     if node:
-        # What is read ahead counts, also where the query did not wait for it.
+        # Bytes read ahead count even if the query did not wait for them.
         node.settle()
     after = origin.counts()
     requests = sum(after[name] - before[name] for name in ("gets", "heads"))
@@ -97,7 +97,7 @@ def _counted(engine, port, origin, truth, node=None):
 
 
 def canonical(rows):
-    """Rows that compare equal whatever their order and the last digits of floating-point numbers."""
+    """Returns rows that compare equal regardless of order and of the last digits of floating-point numbers."""
     def plain(value):
         if isinstance(value, (float, Decimal)):
             return f"{float(value):.{DIGITS}g}"
@@ -107,7 +107,7 @@ def canonical(rows):
 
 
 def _middle(rounds):
-    """Medians of each figure of each way. Bytes and requests hardly differ from round to round."""
+    """Returns medians of each figure of each way. Bytes and requests hardly differ from round to round."""
     return {
         way: {name: statistics.median(one[way][name] for one in rounds) for name in rounds[0][way]}
         for way in rounds[0]
@@ -133,13 +133,13 @@ class Remote:
 
 
 def query_texts():
-    """The text of each query by its number."""
+    """Returns the text of each query by number."""
     connection = _duckdb("tpch")
     return dict(connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall())
 
 
 def _duckdb(*extensions):
-    """A new database, with extensions out of their wheels: nothing is downloaded."""
+    """Returns a new database, with extensions from their wheels: nothing is downloaded."""
     import importlib
 
     import duckdb
@@ -157,7 +157,7 @@ def _duckdb(*extensions):
 
 
 def tables_of(text):
-    """The tables that a query names."""
+    """Returns the tables that a query names."""
     return [table for table in TABLES if re.search(rf"\b{table}\b", text)]
 
 
@@ -204,7 +204,7 @@ class Polars:
 
         def scanned(table):
             scan = polars.scan_parquet(source.url(table), **self.options)
-            # The files' Arrow schema says dictionary, which Polars reads as a type without LIKE and substring.
+            # The files' Arrow schema says dictionary, which Polars maps to a type without LIKE and substring.
             return scan.with_columns(polars.selectors.categorical().cast(polars.String))
 
         frames = {table: scanned(table) for table in tables_of(self.text)}
@@ -215,7 +215,7 @@ class Polars:
 
 
 class PyarrowDataset:
-    """Returns how many rows each scan kept."""
+    """Returns the number of rows that each scan kept."""
 
     def __init__(self, number, _):
         self.number = number
@@ -261,7 +261,8 @@ REVENUE = "l_extendedprice l_discount"
 NATION = ("nation", "n_nationkey n_name", [])
 SUPPLIER_NATION = ("supplier", "s_suppkey s_nationkey", [])
 
-# Per query: table, columns, and the filters on it alone, with the values of the specification's validation runs.
+# Per query: table, columns, and the filters on that table alone, with the values of the specification's validation
+# runs.
 SCANS = {
     1: [("lineitem", f"l_returnflag l_linestatus l_quantity l_tax {REVENUE}",
          [("l_shipdate", "<=", _day(1998, 9, 2))])],
@@ -332,7 +333,7 @@ SCANS = {
 
 
 def _sums(result):
-    """Per engine, the sum of each figure of each way."""
+    """Returns, per engine, the sum of each figure of each way."""
     sums = {}
     for one in result["queries"]:
         ways = sums.setdefault(one["engine"], {})
@@ -353,7 +354,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per query, and the sums of each engine."""
+    """Returns the table: a row per query, and the sums of each engine."""
     yield ["engine", "query", "MB direct", "cold", "ratio", "requests direct", "cold", "ratio", "s direct", "cold",
            "ratio", "s local", "warm", "ratio"]
     for engine, ways in _sums(result).items():

@@ -1,4 +1,4 @@
-"""A fast HTTP/1.1 client for ranged GETs: one connection, and bodies that arrive where the caller wants them."""
+"""A fast HTTP/1.1 client for ranged GETs: one connection, and bodies are received into the caller's buffer."""
 
 import socket
 
@@ -9,7 +9,7 @@ TIMEOUT_SECONDS = 120
 
 
 class Reader:
-    """Reads the object at `path` of a server, with `headers` in each request. Not for several threads at once."""
+    """Reads the object at `path` of a server, with `headers` in each request. Not thread-safe."""
 
     def __init__(self, server, path, headers=None):
         self.server, self.path = server, path
@@ -30,7 +30,7 @@ class Reader:
             received += count
 
     def _read_head(self, into, expected):
-        """Returns how many bytes of the body came with the head; they are in `into`."""
+        """Returns the number of body bytes that arrived with the head; they are in `into`."""
         view = memoryview(self.head)
         held = 0
         while (end := self.head.find(b"\r\n\r\n", 0, held)) < 0:

@@ -20,10 +20,10 @@ PARTS = {
         "CPU µs: the server's processor time per request. signed: a presigned URL per request, its range signed "
         "too.\nnginx: proxy_cache, slice 1m. stylobate / it: requests per second of the unsigned node over the "
         "row's.")),
-    "cold": (cold, "Cold sequential read, from a slow origin and through a node without anything", lambda r: (
+    "cold": (cold, "Cold sequential read, from a slow origin and through an empty node", lambda r: (
         f"{r['object_bytes'] >> 20} MiB; the origin waits {r['delay_ms']} ms before each answer and sends "
         f"{r['megabytes_per_second']} MB/s; {r['pairs']} pairs; medians. ratio: node / direct; the goal is <= 1.1.")),
-    "forward": (forward, "Requests that are handed on: a PUT at the pace of a network, a listing", lambda r: (
+    "forward": (forward, "Forwarded requests: a PUT at network speed, a listing", lambda r: (
         f"PUT of {r['put_bytes'] >> 20} MiB to an origin that takes {r['megabytes_per_second']} MB/s, a node of 64 MiB; "
         f"{r['pairs']} pairs. A listing of 1,000 keys\non a new connection each, verified and signed again; "
         "medians.")),
@@ -48,7 +48,7 @@ PARTS = {
 def add_options(parser):
     parser.add_argument("--rounds", type=int, default=5, help="hot rounds, and cold pairs (default: 5)")
     parser.add_argument("--query-rounds", type=int, default=1, help="rounds of the queries (default: 1)")
-    parser.add_argument("--before", metavar="FILE", help="a former stylobate, whose hot GETs are measured beside")
+    parser.add_argument("--before", metavar="FILE", help="an older stylobate binary to measure in hot GETs too")
     parser.add_argument("--seconds", type=int, default=4, help="seconds of each hot run (default: 4)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the sizes of files (default: 1)")
 

@@ -1,4 +1,4 @@
-"""Starts the servers that are compared, each with its own folder, port and configuration, and ends them by pid."""
+"""Starts the compared servers, each with its own folder, port and configuration, and stops them by pid."""
 
 import base64
 import http.client
@@ -19,13 +19,13 @@ ACCESS_KEY, SECRET_KEY = "benchmark", "benchmark-secret"
 BUCKET = "bench"
 STARTUP_SECONDS = 20
 MEMORY = "1GiB"
-# A node is settled once its counters did not move for this long.
+# A node is settled once its counters have not changed for this long.
 QUIET_SECONDS = 0.25
 SETTLE_SECONDS = 60
 
 
 def _environment():
-    """Ours, without what would change the servers' configuration."""
+    """Returns our environment without variables that would change the servers' configuration."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "STYLOBATE_"))}
 
 
@@ -36,13 +36,13 @@ def free_port():
 
 
 def _cpu_seconds(pid):
-    # What follows the name, which may hold blanks; fields 14 and 15 of proc(5): user and system.
+    # The fields after the name, which may contain spaces; fields 14 and 15 of proc(5): user and system.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Server:
-    """A process that listens on a port. Ends with the `with` block."""
+    """A process that listens on a port. Use as a context manager."""
 
     def __init__(self, name, command, port, folder, environment=None):
         self.name, self.port = name, port
@@ -71,16 +71,16 @@ class Server:
         fail(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
 
     def _pids(self):
-        """The process and its workers."""
+        """Returns the pids of the process and its workers."""
         pid = self.process.pid
         return [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def cpu_seconds(self):
-        """Processor time taken so far."""
+        """Returns the processor time used so far."""
         return sum(_cpu_seconds(pid) for pid in self._pids())
 
     def device_bytes(self):
-        """Bytes read from block devices so far: those that no cache in memory had."""
+        """Returns the bytes read from block devices so far, that is, past the page cache."""
         shown = [Path(f"/proc/{pid}/io").read_text() for pid in self._pids()]
         return sum(int(re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE).group(1)) for text in shown)
 
@@ -101,7 +101,7 @@ class Server:
 
 
 def s3_origin(programs, folder, root):
-    """A real S3 server over a folder; its one bucket is `BUCKET`."""
+    """Starts a real S3 server over a folder; its one bucket is `BUCKET`."""
     (root / BUCKET).mkdir(parents=True)
     port = free_port()
     return Server("s3s-fs", [
@@ -111,10 +111,10 @@ def s3_origin(programs, folder, root):
 
 
 class Node(Server):
-    """A storage node that serves `bucket` from `origin`, a URL or a folder. Requests and bytes are counted since
-    its start; `signed` says whether it verifies signatures."""
+    """A storage node that serves `bucket` from `origin`, a URL or a folder. Requests and bytes are counted since its
+    start; `signed` enables verification of signatures."""
 
-    # Configured memory and peak resident size in bytes of each node that was stopped.
+    # Configured memory and peak resident size in bytes of each stopped node.
     peaks = []
 
     def __init__(self, programs, folder, bucket, origin, signed=False, memory=MEMORY, flight="off", more=(),
@@ -131,11 +131,11 @@ class Node(Server):
         super().__init__("stylobate-signed" if signed else "stylobate", command, port, folder, environment)
 
     def document(self, path="/api/stats"):
-        """The statistics of the admin door, or what it has at another path."""
+        """Returns the statistics of the admin door, or the document at another path."""
         return self._ask("GET", path)
 
     def post(self, path):
-        """A request without settings to the admin door."""
+        """Sends a request without settings to the admin door."""
         return self._ask("POST", path, "{}", {"Content-Type": "application/json"})
 
     def _ask(self, method, path, body=None, headers=None):
@@ -153,7 +153,7 @@ class Node(Server):
         return json.loads(body)
 
     def stats(self):
-        """What the bucket's reads did so far."""
+        """Returns the read counters of the bucket so far."""
         return self.document()["buckets"][0]["reads"]
 
     def origin_requests(self):
@@ -161,12 +161,12 @@ class Node(Server):
         return reads["origin_gets"] + reads["origin_heads"]
 
     def origin_bytes(self):
-        """Bytes received from the origin so far, whether they were cached or not."""
+        """Returns the bytes received from the origin so far, cached or not."""
         reads = self.stats()
         return reads["bytes_origin"] + reads["bytes_passed_through"]
 
     def settle(self):
-        """Waits until no fetch is in flight and nothing more is written to the disk tier."""
+        """Waits until no fetch is in flight and nothing is being written to the disk tier."""
         until = time.monotonic() + SETTLE_SECONDS
         before, since = None, 0.0
         while time.monotonic() < until:
@@ -181,7 +181,7 @@ class Node(Server):
         fail(f"the node did not settle in {SETTLE_SECONDS} s")
 
     def peak_resident_bytes(self):
-        """`VmHWM` of proc(5); `None` once the process is gone."""
+        """Returns `VmHWM` of proc(5); `None` once the process has exited."""
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text()
         except OSError:
@@ -195,7 +195,7 @@ class Node(Server):
         super().stop()
 
     def kill(self):
-        """Ends it at once. Told to stop, a node of a cluster serves its peers for a while."""
+        """Kills the process. A clean stop would let a node of a cluster serve its peers for a while."""
         self._note_peak()
         self.process.kill()
         self.process.wait()
@@ -206,13 +206,13 @@ class Node(Server):
 
 
 def size_bytes(text):
-    """`64MiB` as a number."""
+    """Parses `64MiB` into a number."""
     number, unit = re.fullmatch(r"(\d+)(KiB|MiB|GiB)", text).groups()
     return int(number) << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
 
 
 def s3_node(programs, folder, bucket, origin_port, more=(), **options):
-    """A node in front of the S3 server at `origin_port`."""
+    """Starts a node in front of the S3 server at `origin_port`."""
     return Node(programs, folder, bucket, f"s3://{bucket}", more=[
         "--option", f"endpoint=http://127.0.0.1:{origin_port}", "--option", "allow_http=true",
         "--option", f"access_key_id={ACCESS_KEY}", "--option", f"secret_access_key={SECRET_KEY}",
@@ -221,8 +221,8 @@ def s3_node(programs, folder, bucket, origin_port, more=(), **options):
 
 
 def cachey(programs, folder, origin_port, memory=MEMORY, disk=None, disk_capacity=None):
-    """cachey in front of the origin, in memory only unless `disk` is a folder. It listens on every address: it knows
-    no other way."""
+    """Starts cachey in front of the origin, in memory only unless `disk` is a folder. It always listens on all
+    addresses."""
     port = free_port()
     command = [programs["cachey"], "--memory", memory, "--port", port]
     if disk:
@@ -291,7 +291,7 @@ NGINX_FILES = """
         }}
     }}
 """
-# What a node asks for when it starts: whether the bucket can be listed.
+# A node lists the bucket when it starts, to check that it is accessible.
 LISTING = '<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>'
 
 
@@ -309,8 +309,8 @@ def start_nginx(programs, folder, name, http):
 
 
 def nginx_cache(programs, folder, origin_port, path, signed_path, capacity="1g", direct=False):
-    """nginx in front of the origin: a cache of 1 MiB slices. It cannot sign, so it is given a signed URL. With
-    `direct` it reads slices past the system's page cache, in threads."""
+    """Starts nginx in front of the origin: a cache of 1 MiB slices. It cannot sign, so it gets a presigned URL. With
+    `direct` it reads slices with direct I/O, in threads."""
     reads = "directio 1; aio threads;" if direct else ""
     return start_nginx(programs, folder, "nginx-direct" if direct else "nginx", lambda home, port: NGINX_CACHE.format(
         folder=home, port=port, path=path, origin_port=origin_port, signed_path=signed_path, capacity=capacity,
@@ -318,14 +318,14 @@ def nginx_cache(programs, folder, origin_port, path, signed_path, capacity="1g",
 
 
 def nginx_files(programs, folder, root):
-    """nginx as an origin of files: it knows ETags, ranges and If-Match, and costs next to nothing. Its listings are
-    empty."""
+    """Starts nginx as an origin of files: it supports ETags, ranges and If-Match, and costs next to nothing. Its
+    listings are empty."""
     return start_nginx(
         programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root, listing=LISTING))
 
 
 class SinkOrigin(Server):
-    """An origin that keeps nothing of what it is sent, as `sink_origin.py` says."""
+    """An origin that discards what it receives, see `sink_origin.py`."""
 
     def __init__(self, folder, megabytes_per_second):
         self.name = "sink"
@@ -339,7 +339,7 @@ class SinkOrigin(Server):
 
 
 class SlowOrigin(Server):
-    """The origin at `port`, slowed down as `slow_origin.py` says."""
+    """The origin at `port`, slowed down, see `slow_origin.py`."""
 
     def __init__(self, folder, upstream, delay_ms, connection_mb=0, total_mb=0):
         self.name = "slow-origin"
@@ -355,7 +355,7 @@ class SlowOrigin(Server):
         self.port = int(line)
 
     def counts(self):
-        """Requests by kind, and bytes of bodies, that the origin has sent so far."""
+        """Returns the requests by kind, and the body bytes, that the origin has sent so far."""
         connection = http.client.HTTPConnection(self.host, timeout=10)
         connection.request("GET", COUNTS_PATH)
         counts = json.loads(connection.getresponse().read())

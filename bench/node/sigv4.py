@@ -10,7 +10,7 @@ LIFETIME_SECONDS = 24 * 3600
 
 
 class Signer:
-    """Signs for one host with one key. The time of signing is fixed, so that equal requests have equal URLs."""
+    """Signs for one host with one key. The signing time is fixed, so that equal requests have equal URLs."""
 
     def __init__(self, host, access_key, secret_key):
         self.host = host
@@ -24,7 +24,7 @@ class Signer:
         self.key = key
 
     def presign(self, method, path, headers=None, query=None):
-        """The path with a query that signs the method, the path, `query`, the host and `headers`."""
+        """Returns the path with a query that signs the method, the path, `query`, the host and `headers`."""
         signed = {"host": self.host} | {name.lower(): value for name, value in (headers or {}).items()}
         names = ";".join(sorted(signed))
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted([

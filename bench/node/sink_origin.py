@@ -1,5 +1,5 @@
-"""An origin that takes what it is sent at the pace of a network, and keeps none of it. Answers other requests with a
-listing of a thousand keys. Prints its port once it listens."""
+"""An origin that receives data at network speed and discards it. Answers other requests with a listing of a thousand
+keys. Prints its port once it listens."""
 
 import argparse
 import hashlib

@@ -1,8 +1,8 @@
-"""A proxy that makes a fast origin slow: a delay before each answer, and a limit on its bandwidth.
+"""A proxy that slows down a fast origin: a delay before each answer, and a bandwidth limit.
 
-It relays HTTP/1.1 GET and HEAD, one thread per connection, and moves bodies inside the kernel (splice), so that what
-limits it is what it was told. Listings, which a storage node asks for to see that the bucket is there, are answered
-with an empty one. Prints its port once it listens. `COUNTS_PATH` tells what was relayed so far, at once.
+It relays HTTP/1.1 GET and HEAD, one thread per connection, and moves bodies inside the kernel (splice), so that only
+the configured limits apply. Listings, with which a storage node checks that the bucket exists, get an empty answer.
+Prints its port once it listens. `COUNTS_PATH` returns the counts so far, without delay.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import time
 
 COUNTS_PATH = "/.counts"
 PIECE = 256 * 1024
-# How far a connection that was woken late may catch up.
+# Maximum time by which a connection that was woken late may catch up.
 CREDIT_SECONDS = 0.01
 LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>data</Name><Prefix></Prefix>\
@@ -22,7 +22,7 @@ LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
 
 
 class Pace:
-    """So many bytes in a second, among all who wait for it."""
+    """A rate limit in bytes per second, shared by all callers."""
 
     def __init__(self, megabytes_per_second):
         self.seconds_per_byte = 1 / (megabytes_per_second * 1e6) if megabytes_per_second else 0
@@ -30,14 +30,14 @@ class Pace:
         self.lock = threading.Lock()
 
     def book(self, count):
-        """The time at which `count` more bytes have been through."""
+        """Returns the time at which `count` more bytes have passed."""
         with self.lock:
             self.free_at = max(self.free_at, time.monotonic() - CREDIT_SECONDS) + count * self.seconds_per_byte
             return self.free_at
 
 
 class Counts:
-    """Requests and bytes of bodies, over all connections."""
+    """Requests and body bytes over all connections."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -54,7 +54,7 @@ class Counts:
 
 
 class Relay:
-    """One client's connection, and one of its own to the origin."""
+    """A client's connection, and its own connection to the origin."""
 
     def __init__(self, client, options, shared, counts):
         self.client, self.options, self.counts = client, options, counts
@@ -69,7 +69,7 @@ class Relay:
             while self.answer():
                 pass
         except OSError:
-            pass  # Either side went away.
+            pass  # Either side disconnected.
         finally:
             for end in (self.client, self.upstream):
                 end.close()
@@ -124,7 +124,7 @@ class Relay:
 
 
 def read_head(connection):
-    """A message's head, and what came of its body; (None, b"") once the peer is gone."""
+    """Returns a message's head, and what arrived of its body; (None, b"") once the peer has disconnected."""
     received = b""
     while b"\r\n\r\n" not in received:
         piece = connection.recv(16 * 1024)

@@ -1,4 +1,4 @@
-"""Runs the parts of a benchmark: options, versions, a table per part, and a line per bar that a figure has to clear."""
+"""Runs the parts of a benchmark: options, versions, a table per part, and a line per bar that a figure must meet."""
 
 import argparse
 import json
@@ -14,9 +14,9 @@ from pathlib import Path
 import servers
 import tools
 
-# Load average per core above which the figures are those of a busy machine.
+# Load average per core above which the machine counts as busy.
 BUSY = 0.5
-# What a node may hold beyond its configured memory.
+# Memory that a node may use beyond its configured memory.
 RESIDENT_SHARE, RESIDENT_BYTES = 0.25, 150 << 20
 
 
@@ -48,10 +48,9 @@ def _number(value, unit):
 
 
 def main(description, parts, needed_bytes, add_options=lambda parser: None, only_by_name=()):
-    """`parts` gives each part's module, title and explanation. A module has `PROGRAMS` or `programs`, `run`, `rows`
-    and, where it has bars, `bars`. Those `only_by_name` run with
-    `--only` alone. Returns the exit code: 1 if a bar is
-    missed."""
+    """Runs the selected parts. `parts` gives each part's module, title and explanation. A module has `PROGRAMS` or
+    `programs`, `run`, `rows` and optionally `bars`. Those `only_by_name` run with `--only` alone. Returns the exit
+    code: 1 if a bar is missed."""
     options = _parse(description, parts, add_options)
     if sys.platform != "linux":
         tools.fail("Linux is needed")
@@ -82,7 +81,8 @@ def main(description, parts, needed_bytes, add_options=lambda parser: None, only
 
 
 def _programs(module, options):
-    """What the part needs beside stylobate. A part that leaves servers out does not need their programs either."""
+    """Returns the programs that the part needs besides stylobate. A part that skips servers does not need their
+    programs."""
     return module.programs(options) if hasattr(module, "programs") else module.PROGRAMS
 
 
@@ -99,17 +99,17 @@ def _parse(description, parts, add_options):
 
 
 def is_wanted(options, name):
-    """Whether `--match` leaves the case in."""
+    """Returns whether `--match` selects the case."""
     return not options.match or any(text in name for text in options.match)
 
 
 def progress(text):
-    """A line about one case, as soon as it is measured."""
+    """Prints a line about one case as soon as it is measured."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _run_part(part, programs, folder, options, results):
-    """Returns how many bars were missed."""
+    """Returns the number of missed bars."""
     module, title, explain = part
     servers.Node.peaks.clear()
     begun = time.monotonic()
@@ -126,7 +126,7 @@ def _run_part(part, programs, folder, options, results):
 
 
 def _resident_bars():
-    """A bar per configured memory: the largest peak of the nodes that had it."""
+    """Returns a bar per configured memory: the largest peak among the nodes that had it."""
     largest = {}
     for memory, peak in servers.Node.peaks:
         largest[memory] = max(peak, largest.get(memory, 0))
@@ -136,7 +136,7 @@ def _resident_bars():
 
 
 def aligned(rows):
-    """A table: text to the left, figures to the right."""
+    """Returns an aligned table: text to the left, figures to the right."""
     rows = list(rows)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []

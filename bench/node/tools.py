@@ -1,4 +1,4 @@
-"""Finds the programs that are measured and that measure, installs those that are missing, and asks their versions."""
+"""Finds the measured programs and the tools that measure them, installs missing ones, and returns their versions."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def _from_system(packages):
         command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             fail(f"install these first: {' '.join(missing)} (on Debian: sudo {' '.join(command)})")
-        # A package that brings a service must not start it.
+        # A package that contains a service must not start it.
         policy = Path("/usr/sbin/policy-rc.d")
         ours = not policy.exists()
         if ours:
@@ -84,7 +84,7 @@ def _run(command, **options):
 
 
 def versions(programs, named_binary):
-    """What was compared, and on what. Of a binary that was named nobody knows the commit."""
+    """Returns the versions of the compared programs and of the system. The commit of a named binary is unknown."""
     def said(*command, flag="--version", pattern=r" (\d[\w.+-]*)"):
         shown = subprocess.run([*(str(part) for part in command), flag], capture_output=True, text=True)
         found = re.search(pattern, shown.stdout + shown.stderr)

@@ -12,7 +12,7 @@ PROGRAMS = ["nginx"]
 DELAY_MS = 30
 CONNECTION_MB = 100
 TOTAL_MB = 250
-# Room for all of the traces' files.
+# Space for the files of all traces.
 MEMORY = "2GiB"
 # Mean latency in ms that Parpulse's authors report for traces of these kinds: AWS c5.xlarge, S3, debug builds.
 PARPULSE_MEAN_MS = {"1m": 105.6, "100m": 5914.0, "parallel": 1959.0, "serial": 766.0}
@@ -58,7 +58,7 @@ def _run(command):
 
 
 def rows(result):
-    """The table: a row per trace and way, and how many times as long the origin took."""
+    """Returns the table: a row per trace and way, with the origin's time as a multiple."""
     yield ["trace", "way", "mean ms", "p50", "p99", "first byte ms", "p99", "fetched", "Parpulse's mean"]
     for kind, played in result["kinds"].items():
         for way, bytes_ in (("node", played["fetched_bytes"]), ("direct", played["bytes"])):

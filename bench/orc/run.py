@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """`make bench-orc`: ORC files, written and read beside pyarrow, in one run on one machine.
 
-The rows are those of TPC-H lineitem, out of memory or straight out of the generator. Nobody waits for the disk. Figures
-are medians of rounds in turns, ratios are of medians. pyarrow writes with one thread; it takes neither dictionaries nor
-views, so it gets plain strings, with the dictionary threshold that suits it best of those that are tried. Its level of
-zstd is 1, so this is ours too.
+The rows are those of TPC-H lineitem, from memory or directly from the generator. No program syncs to disk. Figures are
+medians over rounds in which the programs take turns; ratios are of medians. pyarrow writes with one thread; it accepts
+neither dictionaries nor views, so it gets plain strings, with the fastest dictionary threshold of those tried. Its zstd
+level is 1, so ours is too.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def parse() -> argparse.Namespace:
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
-    """Without dictionaries and views."""
+    """Returns the type without dictionaries and views."""
     return pa.string() if pa.types.is_dictionary(type_) or type_ == pa.string_view() else type_
 
 
 def write(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict]:
-    """A table out of memory."""
+    """Measures writing a table from memory."""
     rows = []
     for codec in CODECS:
         runs = {
@@ -91,7 +91,7 @@ def write(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dic
 
 
 def holds(path: Path, dense: pa.Table) -> None:
-    """The file has just the rows of the table, as pyarrow reads it."""
+    """Checks that the file has exactly the rows of the table, as read by pyarrow."""
     found = pa.orc.read_table(path)
     assert found.cast(dense.schema).equals(dense), f"{path} has other rows"
 
@@ -113,7 +113,7 @@ def theirs(folder: Path, table: pa.Table, codec: str, threshold: float) -> Calla
 
 
 def generate(arguments, folder: Path, dense: pa.Table, _: pa.Table) -> dict:
-    """From the generator into a file."""
+    """Measures generating a file."""
 
     def pyarrow(_: str) -> None:
         with pa.orc.ORCWriter(folder / "pyarrow.orc", compression="snappy") as writer:
@@ -137,7 +137,7 @@ def generate(arguments, folder: Path, dense: pa.Table, _: pa.Table) -> dict:
 
 
 def read(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict]:
-    """All rows of a file into memory, without anything kept between reads."""
+    """Measures reading all rows of a file into memory, with nothing kept between reads."""
     rows = []
     for codec in CODECS:
         for writer in ("stylobate", "pyarrow"):
@@ -149,7 +149,7 @@ def read(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict
             holds(path, dense)
             scanned_rows = pa.RecordBatchReader.from_stream(st.scan(path, dictionary=False)).read_all()
             assert scanned_rows.cast(dense.schema).equals(dense), f"the scan of {path} gave other rows"
-            time.sleep(2.5)  # What is younger has no version that could be trusted.
+            time.sleep(2.5)  # A file modified less than 2 s ago has no trusted version.
             runs = {
                 "scan, dense": scanned(path, False),
                 "scan, dictionaries kept": scanned(path, "auto"),
@@ -167,7 +167,7 @@ def read(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict
 
 def scanned(path: Path, dictionary: object) -> Callable[[str], object]:
     def run(_: str) -> None:
-        # It begins empty each time; without any memory, columns would be decoded a few rows at a time.
+        # The cache is empty each time; without any memory, columns would be decoded a few rows at a time.
         with st.Cache(memory="2GiB") as cache:
             for _batch in st.scan(path, cache=cache, dictionary=dictionary).batches():
                 pass
@@ -176,7 +176,7 @@ def scanned(path: Path, dictionary: object) -> Callable[[str], object]:
 
 
 def in_turns(rounds: int, runs: dict[str, Callable[[str], object]]) -> dict[str, float]:
-    """The medians of so many rounds, in each of which all have their turn; the first round is for warming."""
+    """Returns medians over `rounds` rounds, in each of which the runs take turns; the first round is a warm-up."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():

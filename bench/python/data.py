@@ -1,4 +1,4 @@
-"""The files that are read: columns of strings with more and fewer distinct values, TPC-H lineitem, and many columns."""
+"""The files to read: columns of strings with more and fewer distinct values, TPC-H lineitem, and many columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import stylobate as st
 
 ROWS = 10_000_000
 ROW_GROUP = 1_000_000
-# pyarrow gives up on a dictionary of more bytes than this, in the middle of a row group.
+# pyarrow falls back from a dictionary larger than this many bytes, in the middle of a row group.
 SMALL_DICTIONARY = 1 << 20
 WIDE_COLUMNS = 20_000
 

@@ -1,6 +1,6 @@
-"""What each engine reads, and the process that reads for one of them: `reads.py ENGINE THREADS FOLDER`.
+"""The reads of each engine, and the process that runs them for one engine: `reads.py ENGINE THREADS FOLDER`.
 
-A read of strings gives its table, whose checksum is the answer: it is computed after the time is taken.
+A read of strings returns its table, whose checksum is the answer: it is computed after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = [
     "thousand as written, without memory",
 ]
 ENGINES = ["stylobate", "pyarrow", "polars", "duckdb"]
-# A read, the engine beside it, and how many times as long that one takes at least.
+# A read, the engine that it is compared with, and the minimum ratio of that engine's time to ours.
 BARS = [
     ("thousand as dictionary", "pyarrow", 6.0),
     ("hundred-thousand as dictionary", "pyarrow", 6.0),
@@ -52,7 +52,7 @@ WITHOUT_MEMORY = {
 }
 FIRST, LAST = dt.date(1994, 1, 1), dt.date(1995, 1, 1)
 COLUMNS = ["l_extendedprice", "l_discount"]
-# So many values, about, of all parts of a column are looked at.
+# Approximate number of values that are hashed, over all chunks of a column.
 SAMPLE = 1_000
 Read = Callable[[], Any]
 
@@ -178,7 +178,7 @@ def shape(table: Any) -> str:
 
 
 def revenue(table: Any) -> str:
-    """The sum that Q6 asks for, rounded to what all engines agree on."""
+    """Returns the sum of Q6, rounded to the digits on which all engines agree."""
     import pyarrow.compute as pc
 
     price, discount = (table[name].cast("float64") for name in COLUMNS)
@@ -186,7 +186,7 @@ def revenue(table: Any) -> str:
 
 
 def checksum(table: Any) -> str:
-    """Rows, bytes of all strings and a hash of a sample of them, whatever they are stored as."""
+    """Returns rows, bytes of all strings and a hash of a sample of them, independent of their encoding."""
     column = table["s"]
     rows = len(column)
     sampled = range(0, rows, max(1, rows // SAMPLE))
@@ -199,12 +199,12 @@ def checksum(table: Any) -> str:
 
 
 def byte_count(chunk: Any) -> int:
-    """The bytes of the strings of an array of pyarrow; of a dictionary, of each value as often as it is there."""
+    """Returns the bytes of the strings of a pyarrow array; of a dictionary, counting each occurrence of a value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     def lengths(values: Any) -> Any:
-        # pyarrow has no lengths of views.
+        # pyarrow cannot compute lengths of views.
         return pc.binary_length(values.cast(pa.string()) if values.type == pa.string_view() else values)
 
     if pa.types.is_dictionary(chunk.type):
@@ -226,7 +226,7 @@ def main() -> None:
         found = read()
         took = (time.perf_counter() - began) * 1_000
         answer = found if isinstance(found, str) else checksum(found)
-        # Memory is given back before another worker reads.
+        # Memory is freed before another worker reads.
         del found
         print(json.dumps({"milliseconds": took, "answer": answer}), flush=True)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`make bench-python`: reads from Python beside pyarrow, Polars and DuckDB, in one run on one machine.
 
-Each engine and number of threads has a process of its own, and they read in turns: a round is one read by each. Files are
-in the page cache of the system. Stylobate has a fresh cache for each read, except where a read is called warm. Figures
-are medians of milliseconds; a bar is a ratio of medians.
+Each engine and number of threads has a process of its own, and they take turns: a round is one read by each. Files are
+in the page cache. Stylobate has a fresh cache for each read, except where a read is called warm. Figures are medians of
+milliseconds; a bar is a ratio of medians.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import data
 import reads
 
 ROOT = Path(__file__).resolve().parents[2]
-# Load average per core above which figures are those of a busy machine.
+# Load average per core above which the machine counts as busy.
 BUSY = 0.5
-# Where a read is too short, a second thread has nothing to win.
+# Reads that are too short to gain from a second thread.
 LONG_MS = 100.0
 
 
@@ -43,7 +43,7 @@ class Worker:
         )
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """What one read took and gave; `None` where the engine has no such read."""
+        """Returns the time and the answer of one read; `None` if the engine does not have that read."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(name + "\n")
         self._process.stdin.flush()
@@ -112,13 +112,13 @@ Key = tuple[str, int]
 
 
 def measure(name: str, workers: dict[Key, Worker], rounds: int) -> dict[Key, float]:
-    """The median milliseconds of each worker; all must give the same answer."""
+    """Returns the median milliseconds of each worker; all must give the same answer."""
     took: dict[Key, list[float]] = {key: [] for key in workers}
     answers: dict[str, list[Key]] = {}
     for number in range(rounds + 1):
         for key, worker in workers.items():
             read = worker.read(name)
-            # The first read is for the code and the allocator.
+            # The first read warms up the code and the allocator.
             if read is not None and number > 0:
                 took[key].append(read["milliseconds"])
                 answers.setdefault(read["answer"], []).append(key)
@@ -137,7 +137,7 @@ def show(name: str, figure: dict[Key, float], threads: list[int]) -> None:
 
 
 def bars(figures: dict[str, dict[Key, float]], threads: list[int]) -> int:
-    """Prints a line per bar; returns how many were missed."""
+    """Prints a line per bar; returns the number of missed bars."""
     print()
     missed = 0
 

@@ -7,7 +7,7 @@ import servers
 from suite import Bar
 
 PROGRAMS = []
-# What of the time of DataFusion's own tables ours may take.
+# Maximum time relative to DataFusion's own tables.
 MAX_COLD = 1.05
 
 
@@ -18,8 +18,9 @@ def run(programs, folder, options):
 
 
 def measured(source, scale, rounds, options):
-    """Medians of rounds in turns. The clock starts when a process is ready for its query, and opening its tables is
-    part of that. Each round begins with another engine: what a process finds of free memory depends on the one before."""
+    """Returns medians over rounds in which the engines take turns. The clock starts when a process is ready for its
+    query, so opening its tables is included. Each round begins with another engine: the free memory that a process
+    finds depends on the one before."""
 
     def times_of(text, check):
         times = {name: [] for name in engines.NAMES}

@@ -1,6 +1,6 @@
 """TPC-H's queries on clusters of one, two and three nodes, with one core for each node.
 
-Nodes share the cores of this machine, so a third node adds memory and no core where there are two.
+Nodes share the cores of this machine: with two cores, a third node adds memory but no core.
 """
 
 import os
@@ -49,7 +49,8 @@ def run(programs, folder, options):
 
 
 def _tables(programs, scale):
-    """A folder with the bucket of all tables, in several files each; kept for the next run below the target folder."""
+    """Returns a folder with the bucket of all tables, in several files each; kept below the target folder for the next
+    run."""
     root = tools.target_folder() / "bench-sql" / f"parts-scale-{scale:g}"
     done = root / "done"
     if not done.exists():
@@ -73,7 +74,8 @@ def _cores():
 
 
 def _measure(programs, fleet, text, rounds):
-    """Seconds of a query whose data the nodes do not have yet, unless former ones read it, and of its repetitions."""
+    """Returns the seconds of a query whose data the nodes do not have yet, unless former queries read it, and of its
+    repetitions."""
     node = fleet.nodes["node-0"]
     command = [programs["stylobate"], "sql", "--cluster", f"grpc://{node.flight}", "--format", "csv", text]
 
@@ -94,7 +96,7 @@ def _measure(programs, fleet, text, rounds):
 
 
 def _rounded(csv):
-    """Sums of floating-point numbers depend on the order in which they are added."""
+    """Rounds numbers: sums of floating-point numbers depend on the order in which they are added."""
     def plain(cell):
         try:
             return f"{float(cell):.{queries.DIGITS}g}"
@@ -113,7 +115,7 @@ def bars(result):
 
 
 def rows(result):
-    """The table: a row per query and number of nodes."""
+    """Returns the table: a row per query and number of nodes."""
     yield ["query", "nodes", "cold s", "warm s", "one node / these, cold", "warm", "origin MB"]
     ones = {one["query"]: one for one in result["queries"] if one["nodes"] == 1}
     for one in result["queries"]:

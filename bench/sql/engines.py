@@ -1,4 +1,4 @@
-"""The engines that are compared, each a process that answers query after query, and the tables that they read."""
+"""The compared engines, each a process that answers query after query, and the tables that they read."""
 
 import importlib.metadata
 import json
@@ -17,12 +17,12 @@ OURS = "stylobate"
 DATAFUSION = ["datafusion", "datafusion-pushdown"]
 IN_PYTHON = ["duckdb", "polars"]
 NAMES = [OURS, *DATAFUSION, *IN_PYTHON]
-# A program of its own, on another version of DataFusion, over local files alone; left out where it was not built.
+# A program of its own, on another version of DataFusion, over local files only; skipped if it was not built.
 LIQUIDCACHE = "liquidcache"
 
 
 class Engine:
-    """An engine over the tables of a `queries.Local` or a `queries.Remote`. Ends with the `with` block."""
+    """An engine over the tables of a `queries.Local` or a `queries.Remote`. Use as a context manager."""
 
     def __init__(self, name, source, options):
         self.name = name
@@ -40,7 +40,7 @@ class Engine:
             [str(part) for part in command], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, text):
-        """The milliseconds of a query, and its rows."""
+        """Returns the milliseconds of a query, and its rows."""
         query = {"sql": text.strip().rstrip(";"), "tables": queries.tables_of(text)}
         self._process.stdin.write(json.dumps(query) + "\n")
         self._process.stdin.flush()
@@ -65,7 +65,7 @@ def _program():
 
 
 def liquidcache_program():
-    """None where it was not built."""
+    """Returns the program; `None` if it was not built."""
     path = tools.target_folder() / "liquidcache" / "release" / "stylobate-bench-liquidcache"
     return path if path.exists() else None
 
@@ -86,8 +86,9 @@ def versions():
 
 
 def plain_tables(programs, scale):
-    """A folder with the bucket of all tables; kept for the next run below the target folder. Their Arrow schemas say
-    string where those of `stylobate generate` say dictionary, so that each engine reads the type that suits it."""
+    """Returns a folder with the bucket of all tables; kept below the target folder for the next run. Their Arrow
+    schemas say string where those of `stylobate generate` say dictionary, so that each engine reads the type that suits
+    it."""
     generated = queries.generate_tables(programs, scale) / servers.BUCKET
     root = tools.target_folder() / "bench-sql" / f"scale-{scale:g}"
     bucket = root / servers.BUCKET
@@ -97,8 +98,8 @@ def plain_tables(programs, scale):
         if not file.exists():
             command = [programs["stylobate"], "convert", generated / file.name, file, "--dictionary", "none", "--quiet"]
             subprocess.run([str(part) for part in command], check=True)
-            # What changed just now is not cached.
+            # Files modified less than 2 s ago are not cached.
             os.utime(file, (time.time() - 3600,) * 2)
-        # It is in the system's page cache from now on.
+        # The file is in the page cache from here on.
         file.read_bytes()
     return root

@@ -1,6 +1,7 @@
-"""Times of queries by each engine: asked for, checked, as a table, and as ratios.
+"""Times of queries by each engine: measured, checked, as a table, and as ratios.
 
-A query by DataFusion's own tables counts with its better time, of filters pushed into the Parquet reader and not.
+A query on DataFusion's own tables counts with the better of two times: with and without filters pushed into the Parquet
+reader.
 """
 
 import math
@@ -18,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from sql_answers import ExpectedAnswer  # noqa: E402
 
 def measure(options, times_of):
-    """The median milliseconds of each query and engine. `times_of(text, check)` returns the times of all engines, and
-    passes each engine's rows to `check`."""
+    """Returns the median milliseconds of each query and engine. `times_of(text, check)` returns the times of all
+    engines, and passes each engine's rows to `check`."""
     texts = queries.query_texts()
     numbers = queries.QUICK_QUERIES if options.quick else range(1, 23)
     measured = []
@@ -46,7 +47,7 @@ class _Check:
 
 
 def rows(result):
-    """The table: a row per query, the sums, and the geometric means of the ratios."""
+    """Returns the table: a row per query, the sums, and the geometric means of the ratios."""
     measured = result["queries"]
     names = measured[0]["milliseconds"] if measured else engines.NAMES
     yield ["query", "push-down", *names, *(f"{peer} / ours" for peer in _peers(names))]
@@ -65,18 +66,18 @@ def _row(query, times):
 
 
 def _peers(names):
-    """The others; DataFusion's two ways are one."""
+    """Returns the other engines; DataFusion's two variants count as one."""
     return [name for name in names if name not in (engines.OURS, "datafusion-pushdown")]
 
 
 def sums(result):
-    """Per engine, the sum over all queries."""
+    """Returns, per engine, the sum over all queries."""
     measured = [one["milliseconds"] for one in result["queries"]]
     return {name: sum(times[name] for times in measured) for name in measured[0]}
 
 
 def ratios(result, peer):
-    """By query, how many times as long a peer takes as ours; empty where it has no times."""
+    """Returns, by query, a peer's time divided by ours; empty if the peer has no times."""
     return {one["query"]: ratio(one["milliseconds"], peer) for one in result["queries"]
             if peer in one["milliseconds"]}
 

@@ -1,4 +1,4 @@
-"""TPC-H's 22 queries, each in a new process per engine over an object store that is far away."""
+"""TPC-H's 22 queries, each in a new process per engine over a remote object store."""
 
 import cold_queries
 import engines

@@ -36,7 +36,7 @@ PARTS = {
         f"core of the first. Cold: the first run in\na new cluster, after the queries above it; warm: medians of "
         f"{r['rounds']} repetitions. Times are those of `stylobate sql --cluster`.")),
 }
-# It needs a command with the feature `distributed`.
+# Requires a command built with the feature `distributed`.
 ONLY_BY_NAME = {"distributed"}
 
 

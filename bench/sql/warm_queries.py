@@ -34,7 +34,8 @@ def run(programs, folder, options):
 
 
 def _times(running, rounds, text, check):
-    """The times of a query by engine. Engines take turns in each round; a first round, not timed, checks their rows."""
+    """Returns the times of a query by engine. Engines take turns in each round; an untimed first round checks their
+    rows."""
     for engine in running:
         check(engine.name, engine.ask(text)[1])
 
@@ -47,7 +48,7 @@ def _times(running, rounds, text, check):
 
 
 def bars(result):
-    """The ratios of peers' times to ours, and their minimums."""
+    """Yields the ratios of peers' times to ours, and their minimums."""
     ratios = figures.ratios(result, "datafusion")
     for number in sorted({1, 6} & ratios.keys()):
         yield Bar(f"warm, query {number}: datafusion / stylobate", ratios[number], "at least", MIN_DATAFUSION)

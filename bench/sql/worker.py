@@ -1,4 +1,4 @@
-"""Answers the queries of its standard input by DuckDB or Polars, as `stylobate-bench-sql` does by the other engines."""
+"""Answers queries from standard input by DuckDB or Polars, as `stylobate-bench-sql` does for the other engines."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ class DuckDB(queries.DuckDB):
         super().__init__(0, "")
         self.source = source
         self.open(source)
-        # The cache of parts of files is on by default. The other keeps footers.
+        # The cache of file data is on by default. The other one keeps footers.
         for setting in (f"threads = {threads}", "enable_external_file_cache = true", "parquet_metadata_cache = true"):
             self.connection.execute(f"SET {setting}")
 
@@ -55,7 +55,7 @@ def main():
     source = queries.Local(options.folder)
     if options.host:
         source = queries.Remote(int(options.host.rpartition(":")[2]))
-    # What an engine imports at its first query is no part of the query.
+    # Imports that an engine would do at its first query are not part of the query.
     import polars  # noqa: F401
     import pyarrow  # noqa: F401
 
@@ -66,7 +66,7 @@ def main():
         table = engine.table(query["sql"])
         milliseconds = (time.perf_counter() - begun) * 1e3
         rows = engine.rows(table)
-        # Its memory is free before another engine runs.
+        # Memory is freed before another engine runs.
         del table
         print(json.dumps({"milliseconds": milliseconds, "rows": rows}, default=plain), flush=True)
 

@@ -1,4 +1,4 @@
-"""Loads one engine, or asks it one query, in a process of its own, and prints the figures as JSON."""
+"""Loads one engine, or runs one query on it, in a process of its own, and prints the figures as JSON."""
 
 from __future__ import annotations
 

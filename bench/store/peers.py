@@ -1,4 +1,5 @@
-"""The same queries as text, and how Kùzu, Ladybug and NamiDB load the same data. Each is imported where it is used."""
+"""The same queries as text, and loading of the same data into Kùzu, Ladybug and NamiDB. Each is imported where it is
+used."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ QUERIES = {
             "post.content ORDER BY at DESC LIMIT 20",
     "IC08": f"{POSTS_OF}<-[:REPLY_OF]-(reply:Comment) RETURN reply.content, reply.creationDate AS at, post.content "
             "ORDER BY at DESC LIMIT 20",
-    # NamiDB gives wrong rows where the vertex between has no name.
+    # NamiDB returns wrong rows if the middle vertex has no name.
     "IC09": f"-[:KNOWS]->(between:Person)-[:KNOWS]->(friend:Person){POSTS_OF} " + POSTS.format("friend"),
 }  # fmt: skip
 VERTICES = {"Person": "persons", "Post": "posts", "Comment": "comments"}
@@ -33,14 +34,14 @@ Rows = list[tuple[Any, ...]]
 
 
 class Kuzu:
-    """Kùzu, or Ladybug, which goes on where it ended and is used alike; queries as text, or prepared."""
+    """Kùzu, or its fork Ladybug, which has the same API; queries as text, or prepared."""
 
     def __init__(self, module: Any, folder: Path, prepared: bool) -> None:
         self.connection = module.Connection(module.Database(str(folder / "graph")))
         self.prepared = prepared
 
     def query(self, name: str) -> Callable[[str], Any]:
-        """What asks for one person, up to an answer that the engine holds in full."""
+        """Returns a function that runs the query for one person, up to an answer that the engine holds in full."""
         if not self.prepared:
             return lambda person: self.connection.execute(f"MATCH (p:Person {{id: '{person}'}}){QUERIES[name]}")
         statement = self.connection.prepare(f"MATCH (p:Person {{id: $id}}){QUERIES[name]}")
@@ -76,10 +77,9 @@ class Kuzu:
 
 
 class Nami:
-    """NamiDB, with its caches of edges and its adjacency lists on. Of parallel edges it keeps the last.
+    """NamiDB, with its edge caches and adjacency lists enabled. Of parallel edges it keeps the last.
 
-    A person is found by a unique property, or by what it calls the id of an element: one is quicker here, the other
-    there.
+    A person is looked up by a unique property, or by NamiDB's element id: which is faster depends on the query.
     """
 
     def __init__(self, folder: Path, by_element: bool) -> None:
@@ -107,7 +107,7 @@ class Nami:
 
     @staticmethod
     def prepare(folder: Path, data: Path) -> None:
-        """Its loader takes ids as 16 bytes: they are written so before the clock runs."""
+        """Writes ids as 16 bytes, which its loader requires; not timed."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -1,8 +1,8 @@
-"""The four queries of `make bench-store` over the graph store, and how its data is loaded: also an example to read.
+"""The four queries of `make bench-store` over the graph store, and the loading of its data: also an example to read.
 
-They ask what a person's friends wrote, who liked what the person wrote, what was replied to it, and what friends of
-friends wrote: the 20 newest each, with names, texts and dates. Each is hops from the person on; what is not among the
-20 in the end is never read.
+They return what a person's friends wrote, who liked what the person wrote, the replies to it, and what friends of
+friends wrote: the 20 newest each, with names, texts and dates. Each starts at the person and follows edges; properties
+of rows not among the final 20 are never read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ POSTS = ["friend.firstName", "friend.lastName", "content", "creationDate"]
 
 
 def ic02(person: st.Traversal) -> st.Traversal:
-    """The newest posts of those whom the person knows."""
+    """The newest posts of the people whom the person knows."""
     posts = person.out("KNOWS", "Person", name="friend").in_("HAS_CREATOR", "Post")
     return posts.top(NEWEST, by="creationDate").select(POSTS)
 
 
 def ic07(person: st.Traversal) -> st.Traversal:
-    """Who liked the person's posts last: `creationDate` is that of the edge."""
+    """The latest likes of the person's posts: `creationDate` is that of the edge."""
     likes = person.in_("HAS_CREATOR", "Post").in_("LIKES", "Person", columns=["creationDate"], name="fan")
     columns = ["fan.firstName", "fan.lastName", "creationDate", "Post.content"]
     return likes.top(NEWEST, by="creationDate").select(columns)
@@ -38,7 +38,7 @@ def ic08(person: st.Traversal) -> st.Traversal:
 
 
 def ic09(person: st.Traversal) -> st.Traversal:
-    """The newest posts of those whom they know whom the person knows."""
+    """The newest posts of friends of friends."""
     friends = person.out("KNOWS", "Person").out("KNOWS", "Person", name="friend")
     return friends.in_("HAS_CREATOR", "Post").top(NEWEST, by="creationDate").select(POSTS)
 
@@ -47,7 +47,7 @@ QUERIES: dict[str, Callable[[st.Traversal], st.Traversal]] = {"IC02": ic02, "IC0
 
 
 class Network:
-    """A social network in a graph store, as its newest version has it."""
+    """A social network in a graph store, at its newest version."""
 
     def __init__(self, url: Path, prepared: bool, cache: st.Cache | None = None) -> None:
         self.store = st.GraphStore.open(url, cache=cache)
@@ -55,7 +55,7 @@ class Network:
         self.prepared = prepared
 
     def query(self, name: str) -> Callable[[str], pa.Table]:
-        """What asks for one person: said anew each time, or prepared once."""
+        """Returns a function that runs the query for one person: built each time, or prepared once."""
         hops = QUERIES[name]
         if not self.prepared:
             return lambda person: hops(self.snapshot.start("Person", keys=[person])).to_arrow()
@@ -64,12 +64,12 @@ class Network:
 
     @staticmethod
     def rows(answer: pa.Table) -> list[tuple[Any, ...]]:
-        """An answer as Python has it."""
+        """Returns an answer as Python tuples."""
         return list(zip(*(column.to_pylist() for column in answer.columns)))
 
 
 def load(url: Path, data: Path) -> None:
-    """Loads the tables that `stylobate generate snb` made, one for each pair of vertex types."""
+    """Loads the tables that `stylobate generate snb` wrote, one for each pair of vertex types."""
     vertices = {"Person": "persons", "Post": "posts", "Comment": "comments"}
     edges = {
         ("Person", "KNOWS", "Person"): "knows",

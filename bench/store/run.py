@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """`make bench-store`: four queries over a social network, beside Kùzu, Ladybug and NamiDB, in one run on one machine.
 
-The network is what `stylobate generate snb` makes; all engines load the same Parquet files into a local folder, one
-after another, and each query is asked in a process of its own: the first right after opening, then 50 times for each
-of three persons. Every answer is compared with the whole result, which DuckDB works out from the same files; where
-dates are the same, either row is right. Clocks stop when an engine holds its answer in full, in the form it gives to
-its caller (ours is an Arrow table); beside that, with rows as Python has them. Ratios are of medians: of the 50 runs,
-and then of the persons. What is called prepared is planned once and then asked for each person. NamiDB finds a person
-by a unique property, or by the id of the element. Then the same queries for many persons, of ours alone, with caches
-that hold a tenth, half and twice of what they read.
+The network comes from `stylobate generate snb`; all engines load the same Parquet files into a local folder, one after
+another, and each query runs in a process of its own: first right after opening, then 50 times for each of three
+persons. Every answer is compared with the full result, which DuckDB computes from the same files; among rows of equal
+dates, either is right. The clock stops when an engine holds its answer in full, in the form that it returns to its
+caller (ours is an Arrow table); a second time includes the conversion to Python rows. Ratios are of medians: of the 50
+runs, and then of the persons. A prepared query is planned once and then run for each person. NamiDB looks up a person
+by a unique property, or by element id. Then the same queries run for many persons, on ours alone, with caches that hold
+a tenth, half and twice of what they read.
 
-Persons are the first in each third of them who have answers to all queries, and around whom no two edges lie between
-the same two vertices, since NamiDB keeps but one of those.
+The persons are the first in each third of all persons who have answers to all queries, and around whom no two edges
+connect the same two vertices, since NamiDB keeps only one of those.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TABLES = ["persons", "posts", "comments", "knows", "post_has_creator", "comment_
 ENGINES = ["stylobate", "stylobate prepared", "kuzu", "kuzu prepared", "ladybug", "ladybug prepared", "namidb",
            "namidb elementId"]  # fmt: skip
 OURS = "stylobate"
-# How much faster than the better of Kùzu's two ways, and of NamiDB's.
+# Minimum speed relative to the better of Kùzu's two variants, and of NamiDB's.
 BARS = {"IC02": (20, 5), "IC07": (50, 5), "IC08": (50, 5), "IC09": (20, 5)}
 NEWEST = 20
 # Of each query, all rows of a person, and which column is the date.
@@ -100,13 +100,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--persons", type=int, default=3)
     parser.add_argument("--sweep", type=int, default=300, metavar="PERSONS",
-                        help="how many persons to ask for with little memory; 0 for none (default: 300)")  # fmt: skip
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw how that went, as SVG")
+                        help="number of persons to query with little memory; 0 for none (default: 300)")  # fmt: skip
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a chart of that, as SVG")
     parser.add_argument("--engines", type=lambda text: text.split(","), default=ENGINES, metavar="NAMES",
-                        help=f"of {', '.join(ENGINES)}; several with commas between them")  # fmt: skip
+                        help=f"comma-separated, of {', '.join(ENGINES)}")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
-    parser.add_argument("--data", type=Path, default=target / "bench-store", help="where everything is kept")
-    parser.add_argument("--tables", type=Path, help="tables that were made already, in place of new ones")
+    parser.add_argument("--data", type=Path, default=target / "bench-store", help="folder of tables, graphs and peers")
+    parser.add_argument("--tables", type=Path, help="folder of existing tables to use instead of generating them")
     parser.add_argument("--binary", type=Path, default=target / "release/stylobate")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.engines if name not in ENGINES]:
@@ -121,7 +121,7 @@ def swept(arguments: argparse.Namespace, graph: Path, persons: list[str], report
 
 
 def make(arguments: argparse.Namespace) -> Path:
-    """The tables, unless they are there."""
+    """Generates the tables if they do not exist."""
     output = arguments.data / f"snb-{arguments.scale:g}"
     command = [arguments.binary, "generate", "snb", "--scale", f"{arguments.scale:g}", "--output", output]
     subprocess.run([*command, "--tables", ",".join(TABLES)], check=True)
@@ -129,7 +129,7 @@ def make(arguments: argparse.Namespace) -> Path:
 
 
 def installed(folder: Path) -> Path:
-    """A Python of their own for the peers, whose packages may need others than ours."""
+    """Installs the peers into a Python environment of their own, since their dependencies may conflict with ours."""
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -138,7 +138,7 @@ def installed(folder: Path) -> Path:
 
 
 class Network:
-    """The tables as DuckDB sees them."""
+    """The tables, queried with DuckDB."""
 
     def __init__(self, folder: Path) -> None:
         self.connection = duckdb.connect()
@@ -146,16 +146,16 @@ class Network:
             self.connection.execute(f"CREATE TABLE {name} AS FROM '{folder}/{name}.parquet'")
 
     def all(self, query: str, person: str) -> list[tuple[Any, ...]]:
-        """All that a query would give without its limit."""
+        """Returns the full result of a query, without its limit."""
         return self.connection.execute(ALL[query][1], {"person": person}).fetchall()
 
     def some(self, count: int) -> list[str]:
-        """Persons by chance, the same in each run."""
+        """Returns random persons, the same in each run."""
         query = "SELECT id FROM persons ORDER BY hash(id) LIMIT $count"
         return [id for (id,) in self.connection.execute(query, {"count": count}).fetchall()]
 
     def persons(self, count: int) -> list[str]:
-        """The first in each share of them who have answers, and no parallel edges around them."""
+        """Returns the first person in each share of all persons who has answers, and no parallel edges around them."""
         created = "post_has_creator AS created JOIN {0} ON {0}.dst = created.src"
         likes, replies = created.format("likes_post"), created.format("reply_of_post")
         near = f"""
@@ -193,7 +193,7 @@ def asked(arguments: argparse.Namespace, python: Path, way: str, home: Path, que
 
 
 def check(way: str, query: str, figures: dict[str, Any], expected: list[list[tuple[Any, ...]]]) -> None:
-    """The newest dates, in order, and of each date rows that the whole result has."""
+    """Checks that the answer has the newest dates, in order, and for each date only rows of the full result."""
     date = ALL[query][0]
     for found, whole in zip(figures["persons"], expected):
         rows = [tuple(row) for row in found.pop("answer")]

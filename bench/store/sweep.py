@@ -1,5 +1,5 @@
-"""The queries for random persons with caches of a tenth, half and twice of the working set, as a table and as an SVG
-picture. The working set is what a cache holds that has room for everything.
+"""Runs the queries for random persons with caches of a tenth, half and twice of the working set; prints a table and
+draws an SVG chart. The working set is what an unbounded cache would hold.
 
 As a program, makes one measurement: `sweep.py GRAPH MEMORY` reads persons from standard input, and prints JSON.
 """
@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Sizes of the cache, as shares of the working set, and the color of each in the picture.
+# Cache sizes, as shares of the working set, and the color of each in the chart.
 BUDGETS = [0.1, 0.5, 2.0]
 COLORS = ["#c08a3e", "#7d8f69", "#2f6f73"]
-# Powers of ten on the axis of the picture, in µs: from 10 µs to 1 s.
+# Powers of ten on the axis of the chart, in µs: from 10 µs to 1 s.
 DECADES = range(1, 7)
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 904, 380, 84, 64, 44
 
@@ -29,7 +29,7 @@ def swept(graph: Path, persons: list[str]) -> dict[str, Any]:
     working_set = everything["bytes"]
     report: dict[str, Any] = {"bytes": working_set, "persons": len(persons), "budgets": {}}
 
-    print(f"{len(persons)} persons by chance, each asked for once more after all were; all that is read takes "
+    print(f"{len(persons)} random persons, each queried again after all were; the working set is "
           f"{working_set / 1e6:,.0f} MB decoded\n")  # fmt: skip
     head = "".join(f"{name:>20}" for name in everything["queries"])
     print(f"{'cache':<8}{'MB':>8}{'peak, MiB':>12}  {'µs: p50, p95 of':<16}{head}")
@@ -78,8 +78,8 @@ def ask(graph: Path, memory: str, persons: list[str]) -> dict[str, Any]:
 
 
 def drawn(report: dict[str, Any]) -> str:
-    """An SVG picture of a report: a bar from the median to the 95th percentile per query and budget, on a logarithmic
-    axis."""
+    """Returns an SVG chart of a report: a bar from the median to the 95th percentile per query and budget, on a
+    logarithmic axis."""
     top, bottom = TOP, HEIGHT - BOTTOM
 
     def y_of(us: float) -> float:
@@ -113,7 +113,7 @@ def drawn(report: dict[str, Any]) -> str:
         parts.append(f'<text class="head" x="{x:.1f}" y="{HEIGHT - 14}" text-anchor="middle">{name}</text>')
 
     title = "Four queries over a graph store in less memory than they need"
-    text = (f"From the median to the 95th percentile, for {report['persons']} persons by chance, where the cache is a "
+    text = (f"From the median to the 95th percentile, for {report['persons']} random persons, with a cache of a "
             f"tenth, half and twice of the {report['bytes'] / 1e6:,.0f} MB that they read.")  # fmt: skip
     style = """
     text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #22252b }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`make bench-write`: writing beside pyarrow, the parquet crate and tpchgen-cli, in one run on one machine.
 
-The tables are ten columns of three million strings of 32 bytes with few or many distinct values, out of memory, and
-TPC-H lineitem, generated and written. Nobody waits for the disk, except where it is said. Figures are medians of rounds
-in turns, ratios are of medians.
+The tables are ten columns of three million strings of 32 bytes with few or many distinct values, from memory, and TPC-H
+lineitem, generated and written. No program syncs to disk, unless noted. Figures are medians over rounds in which the
+programs take turns; ratios are of medians.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse() -> argparse.Namespace:
 
 
 def tables(arguments, folder: Path) -> list[dict]:
-    """Ten columns of strings out of memory."""
+    """Measures writing ten columns of strings from memory."""
     rows = []
     for dense in (False, True):
         for distinct in (1_000, 100_000):
@@ -73,7 +73,7 @@ def tables(arguments, folder: Path) -> list[dict]:
                 row["pyarrow_s"], row["pyarrow_bytes"] = pyarrow(arguments, folder / "pyarrow.parquet", table)
                 rows.append(row)
             del table
-    print(f"{'milliseconds, how many times ours, MB':<42}{'threads':>8}{'stylobate':>22}{'parquet-rs':>26}{'pyarrow':>26}")
+    print(f"{'milliseconds, ratio to ours, MB':<42}{'threads':>8}{'stylobate':>22}{'parquet-rs':>26}{'pyarrow':>26}")
     for row in rows:
         title = f"{row['distinct']:,} distinct, {'dense' if row['dense'] else 'from dictionaries'}"
         cells = f"{row['stylobate_s'] * 1e3:>12,.0f}{row['stylobate_bytes'] / 1e6:>7,.0f} MB"
@@ -107,7 +107,7 @@ def pyarrow(arguments, file: Path, table: pa.Table) -> tuple[float, int]:
 
 
 def lineitem(arguments, folder: Path) -> list[dict]:
-    """TPC-H lineitem at scale 1: generated, encoded and written by one command."""
+    """Measures TPC-H lineitem at scale 1: generated, encoded and written by one command."""
     rows = []
     for codec, theirs in (("snappy", "SNAPPY"), ("zstd(3)", "ZSTD(3)")):
         for threads in (2, 1):
@@ -145,7 +145,7 @@ def commands_at(arguments, folder: Path, scale: int, threads: int, codec: str, t
 
 
 def memory(arguments, folder: Path) -> dict:
-    """The most memory that a process holds which makes and writes lineitem at scale 10."""
+    """Returns the peak memory of a process that generates and writes lineitem at scale 10."""
     peaks = {}
     for name, command in commands_at(arguments, folder, 10, 2, "snappy", "SNAPPY").items():
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -160,12 +160,12 @@ def memory(arguments, folder: Path) -> dict:
         assert process.returncode == 0, name
         assert pq.read_metadata(folder / name / "lineitem.parquet").num_rows == LINEITEM_ROWS[10]
         shutil.rmtree(folder / name)
-    print("lineitem at scale 10, peak of memory: " + ", ".join(f"{name} {kib / 1024:,.0f} MiB" for name, kib in peaks.items()))
+    print("lineitem at scale 10, peak memory: " + ", ".join(f"{name} {kib / 1024:,.0f} MiB" for name, kib in peaks.items()))
     return peaks
 
 
 def sinks(arguments, folder: Path) -> list[dict]:
-    """The ways of writing files, beside each other."""
+    """Compares the kinds of file sinks."""
     rows = []
     for title, flags in (
         ("one file of 2 GiB", ["--mib", 2048]),

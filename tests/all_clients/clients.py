@@ -1,4 +1,4 @@
-"""The clients: libraries by their programs, and command lines."""
+"""The clients: libraries, driven by their programs, and command lines."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Dask(Program):
 
 
 class AwsCli(Command):
-    """The commands of `aws s3`, and those of `aws s3api` for what it lacks."""
+    """The commands of `aws s3`, and those of `aws s3api` where it lacks one."""
 
     OPERATIONS = f"{FILES} move sync"
 
@@ -210,7 +210,7 @@ class AwsCli2(AwsCli):
 
 
 class Rclone(Command):
-    """rclone with a remote that is made of its environment."""
+    """rclone with a remote that is configured by environment variables."""
 
     NAME = "rclone"
     NEEDS = "rclone"
@@ -290,7 +290,7 @@ class Rclone(Command):
 
 
 class S3cmd(Command):
-    """s3cmd, which resumes downloads and so reads the last bytes of an object, but no other range."""
+    """s3cmd, which resumes downloads and so can read the last bytes of an object, but no other range."""
 
     NAME = "s3cmd"
     NEEDS = "python"
@@ -324,7 +324,7 @@ class S3cmd(Command):
         self.s3cmd("get", "--force", self.at(key), file)
 
     def read_end(self, key: str, file: Path) -> None:
-        """Reads what a file lacks of an object."""
+        """Resumes the download of an object into a partial file."""
         self.s3cmd("get", "--continue", self.at(key), file)
 
     def list_all(self, prefix: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Collects what each client did at each origin, and writes the table of the docs from it."""
+"""Collects the results of each client at each origin, and writes the table of the docs from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is to the tests, and the origins that it works with through a node."""
+"""The client interface of the tests, and the origins that clients use through a node."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MIB = 1 << 20
 
 
 class ClientFailed(Exception):
-    """A client said that it could not do a step."""
+    """A client could not complete a step."""
 
 
 @dataclass
 class Door:
-    """An S3 server and a bucket, as a client is told of them."""
+    """An S3 server and a bucket, as configured in a client."""
 
     endpoint: str
     bucket: str
@@ -40,7 +40,7 @@ class Door:
 
 
 def client_environment(door: Door, home: Path) -> dict[str, str]:
-    """The environment of a client: the door, no settings of the user's, and one try for each request."""
+    """Returns the environment of a client: the door, no user settings, and one attempt per request."""
     return environment(
         HOME=str(home),
         LANG="C.UTF-8",
@@ -56,20 +56,20 @@ def client_environment(door: Door, home: Path) -> dict[str, str]:
 
 
 class Client:
-    """A client and the door that it uses. Which of the steps below it can do, `OPERATIONS` says.
+    """A client and the door that it uses. `OPERATIONS` lists which of the steps below it supports.
 
     put(file, key, content_type, metadata), get(key, file), read_range(key, first, length, file), list_all(prefix) with
     the size of each key, list_level(prefix), copy(source, target), move(source, target), delete(key),
-    delete_all(prefix), head(key), sync_up(folder, prefix) and sync_down(prefix, folder) with the number of files that
-    were sent, write_table(name, mode, first, count), read_table(name), count_rows(name, at_least),
-    delete_rows(name, below), clean(name).
+    delete_all(prefix), head(key), sync_up(folder, prefix) and sync_down(prefix, folder) with the number of files sent,
+    write_table(name, mode, first, count), read_table(name), count_rows(name, at_least), delete_rows(name, below),
+    clean(name).
     """
 
     NAME: str
     OPERATIONS: str
     NEEDS: str
     version: str = "unknown"
-    # Whether it puts empty objects for the directories that it may have emptied.
+    # Whether it puts empty objects for directories that it may have emptied.
     LEAVES_MARKERS = False
 
     def __init__(self, door: Door, home: Path) -> None:
@@ -80,7 +80,7 @@ class Client:
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why the client cannot be tested."""
+        """Returns why the client cannot be tested."""
         if (FOLDER / f"{cls.NEEDS}.installed").is_file():
             return None
         reason = FOLDER / f"{cls.NEEDS}.failed"
@@ -94,7 +94,7 @@ class Client:
 
 
 class Program(Client):
-    """A library, used by a program that answers steps; see programs/protocol.py."""
+    """A library, used by a program that executes steps; see programs/protocol.py."""
 
     COMMAND: list[str]
     STEPS: str
@@ -122,7 +122,7 @@ class Program(Client):
         self.version = self._answer("start")["version"]
 
     def more(self) -> list[str]:
-        """What the program is told beside the door."""
+        """Returns further arguments of the program, after the door."""
         return []
 
     @staticmethod
@@ -176,7 +176,7 @@ class Command(Client):
     said: str = ""
 
     def run(self, *command: str | Path) -> str:
-        """What a command prints."""
+        """Returns the output of a command."""
         return self.run_bytes(*command).decode()
 
     def run_bytes(self, *command: str | Path) -> bytes:
@@ -195,7 +195,7 @@ class Command(Client):
 
 
 class Folder:
-    """The origin that is a folder: what is seen of it past the node are its files."""
+    """A folder as the origin; the tests inspect its files directly, past the node."""
 
     MARKER = ".stylobate-marker"
 
@@ -216,13 +216,13 @@ class Folder:
         return path.read_bytes() if path.is_file() else None
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """The size of each file below a prefix that ends in `/`."""
+        """Returns the size of each file below a prefix that ends in `/`."""
         files = [path for path in (self.root / prefix).rglob("*") if path.is_file()]
         return {str(path.relative_to(self.root)).removesuffix(self.MARKER): path.stat().st_size for path in files}
 
 
 class Bucket:
-    """The origin that is a bucket of an S3 server, seen past the node."""
+    """A bucket of an S3 server as the origin; the tests inspect it directly, past the node."""
 
     def __init__(self, name: str, s3: Any) -> None:
         self.name = name

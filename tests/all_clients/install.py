@@ -1,7 +1,7 @@
 """Installs the clients of the tests below a folder: Python packages, Debian packages, Go programs and npm packages.
 
-Usage: install.py FOLDER. Each client is tried by itself. One that cannot be had leaves its reason in
-FOLDER/NAME.failed, which the tests show; what is there already, in the version that is wanted, is left alone.
+Usage: install.py FOLDER. Each client is installed independently. If one fails, the reason is written to
+FOLDER/NAME.failed, which the tests show; clients already installed in the right version are left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEBIAN = ["awscli"]
 
 
 def run(*command: str | Path, cwd: Path | None = None, **more: str) -> str:
-    """Runs a command and returns its output, which is part of the reason where it fails."""
+    """Runs a command and returns its output, which is part of the reason if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -38,7 +38,7 @@ def run(*command: str | Path, cwd: Path | None = None, **more: str) -> str:
 
 
 def environment(folder: Path, name: str) -> None:
-    """A virtual environment; where the system has no ensurepip, it is filled from outside."""
+    """Creates a virtual environment; if the system has no ensurepip, pip is installed from outside."""
     home = folder / name
     pip: list[str | Path] = [home / "bin" / "python", "-m", "pip"]
     try:
@@ -50,7 +50,7 @@ def environment(folder: Path, name: str) -> None:
 
 
 def debian(folder: Path) -> None:
-    """Packages of Debian with what they depend on, unpacked, not installed: no root is needed."""
+    """Unpacks Debian packages with their dependencies, without installing them: no root is needed."""
     home = folder / "debian"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
@@ -76,7 +76,7 @@ def minio_go(folder: Path) -> None:
 
 
 def npm(folder: Path) -> None:
-    """The packages of the lock file, in a folder of their own."""
+    """Installs the packages of the lock file, in a folder of their own."""
     home = folder / "node"
     home.mkdir(exist_ok=True)
     for name in ["package.json", "package-lock.json"]:
@@ -85,7 +85,7 @@ def npm(folder: Path) -> None:
 
 
 def once(folder: Path, name: str, recipe: str, install: Callable[[], None]) -> None:
-    """Installs what is not there yet as its recipe says, and keeps the reason where that fails."""
+    """Installs what is missing or has a different recipe, and records the reason on failure."""
     stamp = folder / f"{name}.installed"
     failed = folder / f"{name}.failed"
     digest = hashlib.sha256(recipe.encode()).hexdigest()

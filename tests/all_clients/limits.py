@@ -1,6 +1,6 @@
-"""What does not work, and why: by client, origin (or any) and operation.
+"""Known limitations and their reasons, by client, origin (or any) and operation.
 
-A test of what is named here has to fail; the reasons are the notes of the table in the docs.
+A test listed here must fail; the reasons are the notes of the table in the docs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DUCKDB_NAMES = "versitygw does not encode keys in listings, as DuckDB asks it to
 MOTO_ACL = "moto answers 500 when asked for the ACL of an object that came in parts, which `s3cmd info` asks for."
 VERSITYGW_MARKERS = "versitygw refuses to delete the marker of a directory in one request with the objects in it."
 
-# With a node and without.
+# With and without a node.
 LIMITS: Limits = {
     ("aws-cli 1", "any", "metadata of large copies"): AWS_CLI_1,
     ("s5cmd", "any", "metadata of copies"): S5CMD_METADATA,
@@ -26,7 +26,7 @@ LIMITS: Limits = {
     ("pyarrow", "versitygw", "delete"): VERSITYGW_MARKERS,
 }
 
-# At a server itself, where a node does better.
+# At the server itself, where a node does better.
 LIMITS_WITHOUT_NODE: Limits = {
     ("s5cmd", "moto", "copy"): S5CMD_SPACE,
     ("s5cmd", "moto", "move"): S5CMD_SPACE,

@@ -1,4 +1,4 @@
-"""The table of clients and origins in the docs, made from a run of the tests."""
+"""The table of clients and origins in the docs, generated from a run of the tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Outcome:
-    """How a test ended, and why it did not pass."""
+    """The outcome of a test, and the reason if it did not pass."""
 
     passed: bool
     reason: str = ""
@@ -19,7 +19,7 @@ OPERATIONS = [
 ]
 ORIGINS = {"folder": "a folder", "moto": "moto", "versitygw": "versitygw"}
 
-# What the tests found, by client, origin and operation; and the version of each client, or of a server.
+# Outcomes by client, origin and operation; and the version of each client or server.
 RESULTS: dict[tuple[str, str, str], Outcome] = {}
 VERSIONS: dict[str, str] = {}
 
@@ -48,7 +48,7 @@ origin and hands back to the client.
 
 
 def table() -> str:
-    """The page of the docs."""
+    """Returns the page of the docs."""
     notes: list[str] = []
     clients = list(dict.fromkeys(client for client, _, _ in RESULTS))
     origins = [name for name in ORIGINS if any(origin == name for _, origin, _ in RESULTS)]
@@ -68,7 +68,7 @@ def table() -> str:
 
 
 def shown(client: str) -> str:
-    """The name of a client without the version that is a part of it."""
+    """Returns the name of a client without the version that is part of it."""
     return client.removesuffix(" 1").removesuffix(" 2")
 
 
@@ -78,7 +78,7 @@ def heading(origin: str) -> str:
 
 
 def cell(client: str, origin: str, notes: list[str]) -> str:
-    """What does not work, with the numbers of the notes that say why, or `all`."""
+    """Returns the operations that do not work, with the numbers of the notes that explain them, or `all`."""
     lacking = []
     for operation in OPERATIONS:
         outcome = RESULTS.get((client, origin, operation))

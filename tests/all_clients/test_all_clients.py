@@ -1,7 +1,8 @@
-"""Clients as processes, through a node with access keys: each does all that it can at a folder and two S3 servers.
+"""Clients as processes, through a node with access keys: each runs all operations that it supports at a folder and two
+S3 servers.
 
-What a client wrote is checked at the origin itself, and what it reads was put there without the node. With
-STYLOBATE_CLIENTS_DIRECT=1 the clients use the S3 servers directly, to tell a fault of the node from one of theirs.
+Objects that a client wrote are checked at the origin itself, and objects that it reads were put there without the node.
+With STYLOBATE_CLIENTS_DIRECT=1 the clients use the S3 servers directly, to tell a fault of the node from one of theirs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LEVEL = {"listed/many/", f"listed/{ODD}/", "listed/a", f"listed/{ODD}2"}
 
 
 def cases() -> Iterator[Any]:
-    """Client, origin and operation of each test."""
+    """Yields the client, origin and operation of each test."""
     limits = LIMITS | (LIMITS_WITHOUT_NODE if DIRECT else {})
     for kind in CLIENTS:
         for origin in ORIGINS:
@@ -60,14 +61,14 @@ def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def origins(folder_of_run: Path) -> Iterator[dict[str, tuple[Any, Door]]]:
-    """Each origin as it is seen past the node, and the door that its clients use."""
+    """Each origin as seen directly, past the node, and the door that its clients use."""
     assert VersityGw.PROGRAM.is_file(), "make test-clients-all installs versitygw"
     with contextlib.ExitStack() as stack:
         moto = Moto(folder_of_run / "moto.log")
         stack.callback(moto.kill)
         versitygw = VersityGw(folder_of_run / "versitygw", folder_of_run / "versitygw.log")
         stack.callback(versitygw.kill)
-        # It prints a line for each request, and waits where nobody reads them.
+        # It prints a line for each request, and blocks if they are not read.
         assert versitygw.process.stdout
         threading.Thread(target=versitygw.process.stdout.read, daemon=True).start()
         VERSIONS["moto"] = version("moto")
@@ -106,7 +107,7 @@ def versitygw_version() -> str:
 
 @pytest.fixture(scope="session")
 def running(origins: dict[str, tuple[Any, Door]], folder_of_run: Path) -> Iterator[dict[tuple[str, str], Client]]:
-    """The clients that were used so far."""
+    """The clients used so far."""
     started: dict[tuple[str, str], Client] = {}
     yield started
     for client in started.values():
@@ -131,29 +132,29 @@ class Trial:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        # Some clients send a file again where it is younger than its object, which is told in whole seconds.
+        # Some clients send a file again if it is younger than its object, whose time is in whole seconds.
         os.utime(path, (time.time() - 3_600,) * 2)
         return path
 
     def object(self, name: str, data: bytes) -> str:
-        """An object that was put past the node."""
+        """Puts an object directly at the origin, and returns its key."""
         self.origin.put(self.prefix + name, data)
         return self.prefix + name
 
     def sizes(self) -> dict[str, int]:
-        """What there is below the prefix, by the origin, without the markers of a client that leaves some."""
+        """Returns the sizes of objects below the prefix at the origin, without the markers that some clients leave."""
         found = self.origin.sizes(self.prefix)
         if self.client.LEAVES_MARKERS:
             return {key: size for key, size in found.items() if not key.endswith("/")}
         return found
 
     def head(self, key: str) -> dict[str, Any]:
-        """What an independent client is told of an object: by the origin itself, where it is a bucket."""
+        """Returns the HEAD response of an object for an independent client: from the origin itself, if it is a bucket."""
         s3 = getattr(self.origin, "s3", self.s3)
         return s3.head_object(Bucket=self.client.door.bucket, Key=key)
 
     def read(self, key: str) -> bytes:
-        """The bytes of an object, as the client reads them."""
+        """Returns the bytes of an object, as the client reads them."""
         target = self.folder / "read"
         target.unlink(missing_ok=True)
         self.client.get(key=key, file=target)
@@ -256,7 +257,7 @@ def try_list(trial: Trial) -> None:
 
 
 def described(trial: Trial, name: str, data: bytes) -> str:
-    """An object with a content type and metadata of its own."""
+    """Puts an object with a content type and metadata, and returns its key."""
     s3 = getattr(trial.origin, "s3", trial.s3)
     key = trial.prefix + name
     s3.put_object(
@@ -266,7 +267,7 @@ def described(trial: Trial, name: str, data: bytes) -> str:
 
 
 def description(trial: Trial, key: str) -> tuple[str, dict[str, str]]:
-    """Content type and metadata of an object, without what clients add to it by themselves."""
+    """Returns content type and metadata of an object, without what clients add by themselves."""
     found = trial.head(key)
     added = ["mtime", "s3cmd-attrs", "md5chksum"]
     return found["ContentType"], {name: value for name, value in found["Metadata"].items() if name not in added}
@@ -372,7 +373,7 @@ def try_sync(trial: Trial) -> None:
 
 
 def rows(*ranges: tuple[int, int]) -> dict[str, list[Any]]:
-    """The rows of a table whose ids are in these ranges."""
+    """Returns the rows of a table whose ids are in these ranges."""
     ids = [n for first, count in ranges for n in range(first, first + count)]
     return {"id": ids, "name": [f"name-{n % 7}" for n in ids], "value": [n * 0.5 for n in ids]}
 
@@ -402,7 +403,7 @@ def try_table(trial: Trial) -> None:
         client.delete_rows(name=name, below=1_000)
         is_now((1_000, 49_000))
     if client.NAME == "polars":
-        # It has no tables: the first of its files is replaced, by a shorter one.
+        # It has no tables: the first of its files is replaced by a shorter one.
         client.write_table(name=name, mode="overwrite", first=0, count=30_000)
         is_now((0, 30_000), (40_000, 10_000))
     else:

@@ -1,4 +1,4 @@
-"""Headless Chromium, and sites whose pages it opens: a page runs a script and sends its outcome back to its site."""
+"""Headless Chromium, and the sites whose pages it opens: a page runs a script and sends the outcome back to its site."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNPACKED = target() / "tools" / "debian" / "chromium-headless-shell"
 PACKAGES = target() / "browser"
 PROGRAMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
-# A script is the body of an async function. What it returns, or throws, goes back as JSON.
+# A script is the body of an async function. Its return value, or exception, is sent back as JSON.
 PAGE = """<!doctype html>
 <script type="importmap">{imports}</script>
 <script type="module">
@@ -40,7 +40,7 @@ try {{
 
 
 class Thrown(Exception):
-    """What a page's script threw: the name of the error, such as `TypeError`, and its message."""
+    """An exception thrown by a page's script: the name of the error, such as `TypeError`, and its message."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
@@ -48,7 +48,7 @@ class Thrown(Exception):
 
 
 class Chromium(Server):
-    """A browser without windows, told by its DevTools port what to open."""
+    """A headless browser, controlled through its DevTools port."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
         folder.mkdir(parents=True)
@@ -76,7 +76,7 @@ class Chromium(Server):
 
 
 def _program() -> tuple[str, str]:
-    """The browser, and the folders of its libraries where it was only unpacked."""
+    """Returns the browser, and its library folders if it was only unpacked."""
     for name in PROGRAMS:
         if found := shutil.which(name):
             return found, ""
@@ -89,7 +89,7 @@ def _program() -> tuple[str, str]:
 
 
 class Site:
-    """A web server of its own origin. Its pages may import modules from a folder."""
+    """A web server with its own origin. Its pages may import modules from a folder."""
 
     def __init__(self, browser: Chromium, host: str = "127.0.0.1", folder: Path | None = None) -> None:
         self.browser = browser
@@ -101,7 +101,7 @@ class Site:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def run(self, script: str, imports: dict[str, str] | None = None, **values: Any) -> Any:
-        """Opens a page that runs a script with values by their names, and returns what it returned."""
+        """Opens a page that runs a script with the given named values, and returns its result."""
         given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
         self.page = PAGE.format(imports=json.dumps({"imports": imports or {}}), script=given + script).encode()
         tab = self.browser.open(f"{self.origin}/page")
@@ -124,7 +124,7 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tabs that are closed break their connections."""
+        """Ignores connections broken by closed tabs."""
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -150,4 +150,4 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """What a test asserts is enough."""
+        """Logs nothing: the tests' assertions are enough."""

@@ -1,4 +1,4 @@
-"""Fixtures: a browser, the sites whose pages it opens, and the buckets that they ask for."""
+"""Fixtures: a browser, the sites whose pages it opens, and the buckets that they request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from chromium import PACKAGES, Chromium, Site
 
-# Every site is on this machine, by a name of its own.
+# Every site is on this machine, under a name of its own.
 NAMES = "--host-resolver-rules=MAP *.example 127.0.0.1"
 
 
@@ -22,7 +22,7 @@ def browser(scratch: Path) -> Iterator[Chromium]:
 
 @pytest.fixture(scope="session")
 def app(browser: Chromium) -> Iterator[Site]:
-    """The site that rules allow. Its pages may import packages of npm."""
+    """The site that rules allow. Its pages may import npm packages."""
     site = Site(browser, "app.example", PACKAGES)
     yield site
     site.stop()
@@ -30,7 +30,7 @@ def app(browser: Chromium) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def stranger(browser: Chromium) -> Iterator[Site]:
-    """A site that no rule names."""
+    """A site that no rule allows."""
     site = Site(browser, "stranger.example")
     yield site
     site.stop()
@@ -38,7 +38,7 @@ def stranger(browser: Chromium) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def neighbour(browser: Chromium) -> Iterator[Site]:
-    """The name of the site that rules allow, at another port."""
+    """The host name of the allowed site, at another port."""
     site = Site(browser, "app.example")
     yield site
     site.stop()

@@ -1,4 +1,4 @@
-"""A tab of Chromium over the DevTools protocol: evaluates scripts, presses keys, takes pictures, notes every error."""
+"""A tab of Chromium over the DevTools protocol: evaluates scripts, presses keys, takes screenshots, records every error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 PATIENCE = 60.0
 
-# Keys by their names: the code of Windows, and the text that they type.
+# Keys by name: the Windows key code, and the text that they type.
 KEYS = {
     "Tab": (9, ""),
     "Enter": (13, "\r"),
@@ -83,7 +83,7 @@ class WebSocket:
 
 
 class Tab:
-    """A page of its own. `errors` has what its scripts threw, and what the console shows as an error or a warning."""
+    """A browser tab. `errors` has the exceptions of its scripts, and errors and warnings of the console."""
 
     def __init__(
         self, tools: str, url: str, width: int = 1280, height: int = 900, headers: dict[str, str] | None = None
@@ -123,7 +123,7 @@ class Tab:
                 self.errors.append(f"{said['entry']['text']} {said['entry'].get('url', '')}")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression, of its promise if it is one."""
+        """Returns the value of an expression; awaits it if it is a promise."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -136,7 +136,7 @@ class Tab:
             time.sleep(0.05)
 
     def _holds(self, expression: str) -> bool:
-        # While a page is loading, elements are missing.
+        # Elements are missing while a page is loading.
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return bool("exceptionDetails" not in answer and answer["result"].get("value"))
 
@@ -155,11 +155,11 @@ class Tab:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def colours(self, scheme: str) -> None:
-        """Prefers `light` or `dark`."""
+        """Sets the preferred color scheme, `light` or `dark`."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def picture(self, path: Path) -> None:
-        """Writes the whole page as PNG."""
+        """Writes a screenshot of the whole page as PNG."""
         taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(taken["data"]))
 

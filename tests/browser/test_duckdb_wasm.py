@@ -1,4 +1,4 @@
-"""DuckDB-Wasm in a page of Chromium reads files over a node, by ranges."""
+"""DuckDB-Wasm in a page of Chromium reads files through a node, by ranges."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from servers import REGION, AccessKey, Bucket, Moto, Node, s3_client
 KEY = AccessKey("wasm-id", "wasm-secret-71ce", write=True)
 ROWS = 300_000
 
-# The current version loads its reader of Parquet from DuckDB's own site; the older one brings it along.
+# The current version loads its Parquet reader from DuckDB's own site; the older one includes it.
 CURRENT = "@duckdb/duckdb-wasm"
 WITH_PARQUET = "duckdb-wasm-with-parquet"
 
 COLUMNS = "header = true, columns = {'n': 'INTEGER', 'text': 'VARCHAR'}"
 
-# Ranges where the server can do them, else the whole file.
+# Ranges if the server supports them, otherwise the whole file.
 OPTIONS = {"filesystem": {"allowFullHTTPReads": True, "forceFullHTTPReads": False}}
 
 QUERY = """
@@ -43,13 +43,13 @@ return rows.map(row => Object.values(row.toJSON()).map(value => typeof value ===
 
 
 def served(package: str, within: str) -> str:
-    """The path of a package on its site: the one that is installed for another package alone, or for all."""
+    """Returns the path of a package on its site: nested in another package, or top-level."""
     alone = f"/node_modules/{within}/node_modules/{package}"
     return alone if (PACKAGES / alone[1:]).is_dir() else f"/node_modules/{package}"
 
 
 def query(site: Site, version: str, sql: str, settings: dict[str, str] | None = None) -> list[list[Any]]:
-    """The rows of a query that a page of the site runs."""
+    """Runs a query in a page of the site, and returns its rows."""
     files = f"/node_modules/{version}/dist/"
     modules = {"apache-arrow": "Arrow.dom.mjs", "flatbuffers": "mjs/flatbuffers.js", "tslib": "tslib.es6.mjs"}
     imports = {name: f"{served(name, version)}/{module}" for name, module in modules.items()}
@@ -59,7 +59,7 @@ def query(site: Site, version: str, sql: str, settings: dict[str, str] | None = 
 
 @dataclass
 class Counts:
-    """What a node sent since these were taken: bytes, and answers by operation and status."""
+    """What a node has sent since the counts were taken: bytes, and responses by operation and status."""
 
     node: Node
     before: tuple[int, dict[str, int]]
@@ -183,8 +183,8 @@ def test_requests_that_duckdb_signs_are_answered(guarded: Files, app: Site) -> N
 
 @pytest.mark.parametrize("version", [CURRENT, WITH_PARQUET])
 def test_a_signed_url_is_read_to_its_end(guarded: Files, app: Site, version: str) -> None:
-    """DuckDB-Wasm asks by HEAD first, which a URL that is signed for GET does not allow. It takes the length of that
-    refusal for the length of the file, if it has one; without one it reads the whole file."""
+    """DuckDB-Wasm sends HEAD first, which a URL signed for GET does not allow. It takes the length of that refusal as
+    the length of the file, if present; otherwise it reads the whole file."""
     sql = f"SELECT count(*), sum(n)::DOUBLE FROM read_csv('{guarded.presigned('table.csv')}', {COLUMNS})"
     assert query(app, version, sql) == [[ROWS, ROWS * (ROWS - 1) / 2]]
     if version == WITH_PARQUET:

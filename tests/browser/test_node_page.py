@@ -22,12 +22,12 @@ ADMIN = AccessKey("admin-id", "admin-secret-83d0", write=True)
 VIEWER = AccessKey("viewer-id", "viewer-secret-19ab")
 VIEWS = ["overview", "buckets", "memory", "objects", "reads", "cluster", "browse"]
 ROWS = 3_000
-# What a name must not do to a page.
+# A name that must not affect the page.
 HOSTILE = "<img src=x onerror=alert(1)>.parquet"
 
 
 def settled(path: Path) -> Path:
-    """Dates a file back: a recent one may change again, and is not cached."""
+    """Backdates a file: a recent one may change again, and is not cached."""
     os.utime(path, (time.time() - 3600,) * 2)
     return path
 
@@ -57,19 +57,19 @@ class Page:
         return self.tab.evaluate(f"document.getElementById({id!r}).textContent")
 
     def go(self, place: str) -> None:
-        """Opens a view by its address, and waits for it."""
+        """Opens a view by its URL, and waits for it."""
         view = place.split("/")[0]
         self.tab.evaluate(f"location.hash = '#{place}'")
         self.tab.wait(f"!document.getElementById({view!r}).hidden")
 
     def focused(self) -> str:
-        """What has the focus: its id, or its name and text."""
+        """Returns the focused element: its id, or its name and text."""
         return self.tab.evaluate(
             "(e => e.id || `${e.tagName.toLowerCase()} ${(e.name || e.textContent).trim()}`)(document.activeElement)"
         )
 
     def tab_to(self, what: str, most: int = 80) -> None:
-        """Presses Tab until something has the focus."""
+        """Presses Tab until the element has the focus."""
         passed = []
         while (focused := self.focused()) != what:
             passed.append(focused)
@@ -144,7 +144,7 @@ def test_all_can_be_done_by_keyboard(node: Node, open_page: Callable[..., Page])
     page.tab.press("Enter")
     assert page.focused() == "main"
 
-    # A chart tells its values sample by sample.
+    # A chart describes its values sample by sample.
     page.tab.wait("+document.querySelector('#chart-bytes svg').getAttribute('aria-valuemax') >= 2")
     page.tab.evaluate("document.querySelector('#chart-bytes svg').focus()")
     page.tab.press("Home")
@@ -205,7 +205,7 @@ def test_a_query_shows_its_rows_and_can_be_cancelled(
     outcome = "document.getElementById('query-outcome').textContent"
     text = "document.querySelector('#query textarea')"
     rows = "[...document.querySelectorAll('#result tbody tr')]"
-    # The example names what is open.
+    # The example uses the open file.
     page.go("browse")
     page.tab.wait(f"!document.getElementById('sql').hidden && {text}.value === 'SHOW TABLES'")
     page.go("browse/lake/")
@@ -232,13 +232,13 @@ def test_a_query_shows_its_rows_and_can_be_cancelled(
     shown = page.tab.evaluate(f"{rows}.map(row => [...row.cells].map(cell => cell.textContent))")
     assert shown == [["0", "<b>0</b>"], ["1", "null"]]
     page.tab.picture(tmp_path / "sql.png")
-    # A query that was written stays.
+    # The query text is kept.
     page.go("browse/lake/")
     page.tab.wait("document.querySelectorAll('#listed tr').length === 2")
     assert page.tab.evaluate(f"{text}.value").startswith("SELECT a.n")
     assert page.tab.errors == []
 
-    # Gives no row before its end, which is hours away: each row of a join meets half of the other table.
+    # Returns its first row at its end, which is hours away: each row of a join matches half of the other table.
     pairs = f"SELECT c.n FROM {table} c JOIN {table} d ON c.n % 2 = d.n % 2"
     more = f"SELECT b.n FROM {table} b JOIN ({pairs}) e ON b.n % 2 = e.n % 2"
     write(f"SELECT count(*) FROM {table} a JOIN ({more}) f ON a.n % 2 = f.n % 2")
@@ -255,7 +255,7 @@ def test_a_query_shows_its_rows_and_can_be_cancelled(
     page.tab.press("Enter", control=True)
     page.tab.wait(f"/nothing/.test({outcome}) && document.querySelector('#query-outcome.bad') !== null")
     assert page.tab.evaluate("document.getElementById('result-box').hidden")
-    # The browser's own line about status 400.
+    # The browser's own message about status 400.
     assert [error for error in page.tab.errors if "Failed to load resource" not in error] == []
 
 

@@ -1,4 +1,4 @@
-"""Pages of other sites in Chromium: what they read and write where a bucket's rule allows it, and what they cannot."""
+"""Pages of other sites in Chromium: what they can read and write if a bucket's rule allows it, and what they cannot."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from servers import REGION, AccessKey, Bucket, Moto, Node, s3_client
 KEY = AccessKey("page-id", "page-secret-2e9c", write=True)
 BODY = bytes(range(256)) * 4096
 
-# What the Fetch standard lets any page read, and what rules expose by default.
+# Headers that the Fetch standard lets any page read, and those that rules expose by default.
 SAFE = {"cache-control", "content-language", "content-length", "content-type", "expires", "last-modified", "pragma"}
 EXPOSED = {"accept-ranges", "content-range", "etag", "x-amz-request-id", "x-amz-version-id"}
 
-# One request after the other; a body is text, and comes back in Base64.
+# One request after another; a body is text, and is returned in Base64.
 ASK = """
 const answers = [];
 for (const [url, options] of requests) {
@@ -39,7 +39,7 @@ return answers;
 
 @dataclass
 class Seen:
-    """An answer as the page's script saw it."""
+    """A response as the page's script saw it."""
 
     status: int
     headers: dict[str, str]
@@ -56,7 +56,7 @@ def ask(site: Site, url: str, **options: Any) -> Seen:
 
 
 def refused(site: Site, url: str, **options: Any) -> bool:
-    """Whether the browser kept the answer from the page, or did not send the request at all."""
+    """Returns whether the browser blocked the response from the page, or did not send the request at all."""
     with pytest.raises(Thrown) as thrown:
         ask(site, url, **options)
     return thrown.value.name == "TypeError"
@@ -64,7 +64,7 @@ def refused(site: Site, url: str, **options: Any) -> bool:
 
 @dataclass
 class Lake:
-    """A node with three buckets: for pages that read, for pages that write, and for no page."""
+    """A node with three buckets: one that pages may read, one that they may write, and one without a rule."""
 
     node: Node
 
@@ -83,7 +83,7 @@ class Lake:
             return None
 
     def signed(self, method: str, url: str, headers: dict[str, str], body: str = "") -> dict[str, str]:
-        """The headers of a request that is signed in its headers; the browser adds the host's name."""
+        """Returns the headers of a request signed in its headers; the browser adds the Host header."""
         request = AWSRequest(method, url, headers=headers, data=body)
         S3SigV4Auth(Credentials(KEY.id, KEY.secret), "s3", REGION).add_auth(request)
         return {name.lower(): value for name, value in request.headers.items()}
@@ -94,7 +94,7 @@ class Lake:
 
 
 def rules(app: Site) -> dict[str, str]:
-    """The rules of each bucket, in TOML."""
+    """Returns the rules of each bucket, in TOML."""
     reading = f'[[bucket.cors]]\norigins = ["https://*.elsewhere.example", "{app.origin}"]'
     writing = [
         reading,
@@ -155,7 +155,7 @@ def test_a_page_reads_a_range_and_what_tells_of_it(lake: Lake, app: Site, prefix
 
 
 def test_a_page_may_ask_with_conditions(lake: Lake, app: Site, prefix: str) -> None:
-    """A header such as If-Match makes the browser ask the node first."""
+    """A header such as If-Match makes the browser send a preflight request."""
     url = lake.put("reading", prefix + "a")
     etag = ask(app, url, method="HEAD").headers["etag"]
     part = {"range": "bytes=-8"}
@@ -198,8 +198,8 @@ def test_pages_that_no_rule_names_read_nothing(lake: Lake, app: Site, stranger: 
 
 
 def test_pages_that_no_rule_names_change_nothing(lake: Lake, stranger: Site, prefix: str) -> None:
-    """A browser sends a form or plain text without asking first: the page cannot read the answer, but the node must not
-    obey."""
+    """A browser sends a form or plain text without a preflight: the page cannot read the response, but the node must
+    not execute the request."""
     for bucket in ("reading", "writing", "closed"):
         lake.put(bucket, prefix + "a")
         listed = f"<Delete><Object><Key>{prefix}a</Key></Object></Delete>"
@@ -218,7 +218,7 @@ def test_pages_that_no_rule_names_change_nothing(lake: Lake, stranger: Site, pre
 
 
 def test_a_name_that_leads_to_the_node_is_refused(lake: Lake, app: Site, browser: Chromium, prefix: str) -> None:
-    """A page can have a name of its own lead to the node's address: the node goes by the name."""
+    """A page can make a name of its own resolve to the node's address (DNS rebinding): the node checks the name."""
     url = lake.put("reading", prefix + "a")
     assert ask(app, url).status == 200
     disguised = url.replace("127.0.0.1", "app.example")
@@ -288,7 +288,7 @@ def test_a_page_follows_a_signed_url(guarded: Lake, app: Site, stranger: Site, p
 def test_an_answer_that_the_browser_keeps_is_for_its_own_page(
     guarded: Lake, app: Site, neighbour: Site, first: str, prefix: str
 ) -> None:
-    """Sites of one name share the browser's cache, and so do images, which no rule is needed for, and scripts."""
+    """Origins of one site share the browser's cache, and so do images, which need no rule, and scripts."""
     guarded.put("writing", prefix + "a", b"bytes", CacheControl="max-age=3600")
     url = guarded.presigned("get_object", Bucket="writing", Key=prefix + "a")
     if first == "an image":

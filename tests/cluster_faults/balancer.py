@@ -1,7 +1,7 @@
-"""A balancer of TCP connections, as there is one before any cluster: `balancer.py HOST:PORT...` prints its own port.
+"""A TCP load balancer, as commonly placed in front of clusters: `balancer.py HOST:PORT...` prints its own port.
 
-New connections go to the backends in turn, past those that do not take them. A backend that misses two connections in a
-row is down: its connections are closed, since the packets of their clients may be going nowhere.
+New connections go to the backends in turn, skipping those that do not accept them. A backend that fails two connections
+in a row is down: its connections are closed, since their clients' packets may be lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PIECE = 1 << 18
 
 
 class Backend:
-    """A server that takes connections."""
+    """A server that accepts connections."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -65,7 +65,7 @@ class Balancer:
         writer.close()
 
     def _in_turn(self) -> list[Backend]:
-        """All backends that are up, from the next one on, and then the others."""
+        """Returns all backends that are up, starting with the next one, and then the others."""
         self.turn += 1
         first = self.turn % len(self.backends)
         turned = self.backends[first:] + self.backends[:first]
@@ -76,7 +76,7 @@ async def _relay(
     client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Passes bytes on in both directions until either side ends the connection."""
+    """Forwards bytes in both directions until either side closes the connection."""
     ways = [asyncio.ensure_future(_pump(client[0], server[1])), asyncio.ensure_future(_pump(server[0], client[1]))]
     await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     for writer in (client[1], server[1]):
@@ -92,7 +92,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(piece)
             await writer.drain()
     except OSError:
-        pass  # Either side went away.
+        pass  # Either side disconnected.
 
 
 async def main() -> None:

@@ -1,4 +1,5 @@
-"""Three nodes and room for a fourth, each with addresses of its own, before one origin; and what is done to them."""
+"""Three nodes and room for a fourth, each with its own addresses, in front of one origin; and the faults injected into
+them."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ RULE_S = 2.0
 DRAIN_TIMEOUT = "2s"
 MIB = 1 << 20
 SLOW_LINK = "4mbit"
-# Seconds that a node is cut off, or slow, and those of a round in which nothing happens.
+# Seconds that a node is cut off, or slow, and those of a round without a fault.
 TROUBLE_S, QUIET_S = 4.0, 4.0
 PATIENCE = 60.0
 
 
 class FaultyCluster:
-    """The nodes, started again by their ids on the disks that they had."""
+    """The nodes, restarted by id on their former disks."""
 
     def __init__(
         self,
@@ -57,16 +58,16 @@ class FaultyCluster:
 
     @property
     def doors(self) -> list[str]:
-        """The S3 doors of all nodes, also of one that has not joined."""
+        """Returns the S3 doors of all nodes, including one that has not joined."""
         return [f"{host.front}:{S3_PORT}" for host in self.hosts.values()]
 
     @property
     def flight_doors(self) -> list[str]:
-        """The Flight doors of the nodes; none, if they are closed."""
+        """Returns the Flight doors of the nodes; none if they are closed."""
         return [f"grpc://{self.hosts[id].front}:{FLIGHT_PORT}" for id in IDS] if self.has_flight else []
 
     def write_list(self, ids: tuple[str, ...]) -> None:
-        """Replaces the list of nodes, which all of them read every two seconds."""
+        """Replaces the list of nodes, which all of them reread every two seconds."""
         lines = [f"{id}={self.hosts[id].back}:{PEER_PORT}\n" for id in ids]
         draft = self.list.with_suffix(".new")
         draft.write_text("".join(lines))
@@ -98,7 +99,7 @@ class FaultyCluster:
         )
 
     def stop(self, id: str) -> None:
-        """Ends a node by SIGTERM: it leaves placement, and finishes what it is asked."""
+        """Stops a node with SIGTERM: it leaves placement, and completes its requests."""
         assert self.nodes[id].stop() == 0, self.nodes[id].log()[-2000:]
 
     def drain(self, id: str, is_draining: bool) -> None:
@@ -106,7 +107,8 @@ class FaultyCluster:
         assert answer.status == 200, answer
 
     def states(self, id: str) -> dict[str, str] | None:
-        """The states of all nodes as one of them sees them; `None` if another has another view or does not answer."""
+        """Returns the states of all nodes as one of them sees them; `None` if another has a different view or does not
+        answer."""
         try:
             answer = self.nodes[id].ask("GET", "/api/cluster", headers=self.auth)
         except OSError:
@@ -118,7 +120,7 @@ class FaultyCluster:
         return {node["id"]: node["state"] for node in nodes}
 
     def wait_until_whole(self, ids: tuple[str, ...] = IDS) -> None:
-        """Waits until all nodes see each other, and no others."""
+        """Waits until all nodes see exactly each other."""
         up = dict.fromkeys(ids, "up")
         wait_for(f"{ids} to see each other", lambda: all(self.states(id) == up for id in ids), PATIENCE)
 
@@ -128,7 +130,7 @@ class FaultyCluster:
                 node.kill()
 
     def check_at_rest(self, history: History) -> None:
-        """Checks that each node shows what the origin has, once the rule's time has passed since the last write."""
+        """Checks that each node serves the origin's versions, once the rule's time has passed since the last write."""
         time.sleep(RULE_S)
         for id in IDS:
             s3 = s3_client(f"http://{self.hosts[id].front}:{S3_PORT}", self.key.id, self.key.secret)
@@ -147,7 +149,7 @@ class FaultyCluster:
             assert "panicked at" not in log, log[log.index("panicked at") - 200 :][:2000]
 
 
-# Faults. Each leaves a cluster that becomes whole by itself, and returns what it did.
+# Faults. Each leaves a cluster that recovers by itself, and returns a description.
 
 
 def nothing(cluster: FaultyCluster, rng: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""An origin that is late, refuses, breaks connections and cuts answers short: now and then, more often in storms."""
+"""An origin that delays, refuses, breaks connections and truncates responses: occasionally, and more often in storms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORM_EVERY_S, STORM_S = 30.0, 5.0
 
 
 class FlakyOrigin:
-    """Decides the fate of each request to an origin, and counts what it did."""
+    """Decides the fate of each request to an origin, and counts the faults."""
 
     def __init__(self, proxy: Proxy, seed: str) -> None:
         self.proxy = proxy
@@ -30,7 +30,7 @@ class FlakyOrigin:
         self.proxy.fault = None
 
     def choose(self, method: str, path: str, query: dict[str, str]) -> int | Break | None:
-        """Returns what becomes of a request, if it is not answered. Delays it before."""
+        """Returns how to fail a request, or `None` to answer it. Applies delays itself."""
         if self.rng.random() < DELAY_SHARE:
             self.injected["answers delayed"] += 1
             time.sleep(self.rng.uniform(*DELAYS_S))

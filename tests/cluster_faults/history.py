@@ -1,4 +1,4 @@
-"""What the origin held and when, what clients saw, and which of it must not be."""
+"""The versions that the origin held over time, what clients saw, and which of it is a violation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 from load_client import ABSENT, FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
 from numbered_content import MIN_RANGE, version_of
 
-# A version that no client wrote: reads of it are found wrong.
+# A version that no client wrote: reads of it are reported as wrong.
 UNKNOWN = -2
 
 
 @dataclass(frozen=True)
 class OriginState:
-    """A version that the origin was given, or the absence of an object. An earlier version may come again: a put that a
-    node had no answer to."""
+    """A version that the origin received, or the absence of an object. An earlier version may come again: by a put to
+    which a node got no response."""
 
     version: int
     began: float
@@ -30,11 +30,11 @@ class OriginState:
 
 @dataclass
 class RoundResult:
-    """What clients saw in a round."""
+    """The observations of clients in a round."""
 
     done: Counter[str] = field(default_factory=Counter)
-    # Bodies that were read again; reads of a version that had been replaced, for as long as the rule allows; and those
-    # among them that came after a read of a later version.
+    # Bodies that were read again; reads of a replaced version within the time that the rule allows; and those among
+    # them that came after a read of a later version.
     again: int = 0
     stale: int = 0
     back: int = 0
@@ -50,34 +50,34 @@ class RoundResult:
 
 
 class History:
-    """The versions of each moving object in the order in which the origin took them."""
+    """The versions of each moving object in the order in which the origin received them."""
 
     def __init__(self, bucket: Path, keys: Iterable[str], rule_s: float, absent: Iterable[str] = ()) -> None:
         self.bucket = bucket
         self.rules = {MOVING_BUCKET: rule_s, STRICT_BUCKET: 0.0}
         self.states: dict[str, list[OriginState]] = {}
-        # Of each object, the place of each version's first state.
+        # For each object, the index of each version's first state.
         self.first: dict[str, dict[int, int]] = {}
         for key in keys:
             self.begin(key, 0)
         for key in absent:
             self.begin(key, ABSENT)
-        # Objects whose bytes tell their versions.
+        # Objects whose bytes identify their versions.
         self.numbered = list(self.states)
-        # Of each object, times and versions of the writes that were acknowledged, in order.
+        # For each object, times and versions of acknowledged writes, in order.
         self.acknowledged: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
-        # Of each object of a bucket, times at which reads ended, and the last state that any read until then had seen.
+        # For each object of a bucket, times at which reads ended, and the last state that any read until then had seen.
         self.seen: defaultdict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
-        # Seconds between the end of a version and the begin of the last read of it, at most.
+        # Maximum seconds between the end of a version and the begin of the last read of it.
         self.max_stale_s = dict.fromkeys(self.rules, 0.0)
 
     def begin(self, key: str, version: int) -> None:
-        """Notes the version of an object before anything is written."""
+        """Records the version of an object before anything is written."""
         self.states[key] = [OriginState(version, -math.inf, -math.inf)]
         self.first[key] = {version: 0}
 
     def on_change(self, path: str, began: float) -> None:
-        """Notes that the origin has replaced or deleted an object. Nothing reads or writes it meanwhile."""
+        """Records that the origin has replaced or deleted an object. The object is neither read nor written meanwhile."""
         _, bucket, key = path.split("/", 2)
         if bucket != MOVING_BUCKET or key not in self.states:
             return
@@ -89,12 +89,12 @@ class History:
         self.note(key, UNKNOWN if version is None else version, began)
 
     def note(self, key: str, version: int, began: float) -> None:
-        """Notes that the origin has a version since now, or `began` at the earliest."""
+        """Records that the origin has had a version since now, or since `began` at the earliest."""
         self.first[key].setdefault(version, len(self.states[key]))
         self.states[key].append(OriginState(version, began, time.monotonic()))
 
     def judge(self, notes: dict[str, list[dict[str, Any]]], quiet_from: float = math.inf) -> RoundResult:
-        """Judges what clients noted. No read that began at `quiet_from` or later may be stale at all."""
+        """Judges the notes of clients. No read that began at `quiet_from` or later may be stale at all."""
         result = RoundResult()
         for client, noted in notes.items():
             for op in noted:
@@ -130,7 +130,7 @@ class History:
         states = self.states[key]
         replaced = states[place + 1].done if place + 1 < len(states) else math.inf
         self.max_stale_s[bucket] = max(self.max_stale_s[bucket], begin - replaced)
-        # That an object is not there is never remembered.
+        # The absence of an object is never cached.
         rule_s = 0.0 if version == ABSENT else self.rules[bucket]
         if begin - replaced > rule_s:
             late = f"replaced {begin - replaced:.2f} s before the read began, the rule is {rule_s} s"
@@ -141,7 +141,8 @@ class History:
             result.too_old.append(f"{what} are of version {version}, a later one was acknowledged before")
 
     def _judge_listing(self, client: str, op: dict[str, Any], result: RoundResult) -> None:
-        """A listing comes from the origin: it has each object that was there all the time, and none that never was."""
+        """Checks a listing, which comes from the origin: it has each object that existed all the time, and none that
+        never did."""
         for key in op["keys"]:
             states = self.states[key]
             ends = [state.done for state in states[1:]] + [math.inf]
@@ -177,7 +178,7 @@ class History:
                 result.too_old.append(f"{what}, a read of version {later} had ended before")
 
     def _last_place(self, key: str, version: int, until: float) -> int | None:
-        """The place of the last state with a version that began before `until`; `None` if there is none."""
+        """Returns the index of the last state with a version that began before `until`; `None` if there is none."""
         states = self.states[key]
         for place in reversed(range(len(states))):
             if states[place].version == version and states[place].began <= until:
@@ -185,7 +186,7 @@ class History:
         return None
 
     def _is_superseded(self, key: str, place: int, begin: float) -> bool:
-        """Whether a write of another version, later at the origin, was acknowledged before `begin`."""
+        """Returns whether a write of another version, later at the origin, was acknowledged before `begin`."""
         acknowledged = self.acknowledged[key]
         count = bisect_right(acknowledged, (begin, math.inf))
         if not count:

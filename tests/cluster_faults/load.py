@@ -25,7 +25,7 @@ QUERY = "SELECT count(*), sum(n), bit_xor(hash(n, text)) FROM read_parquet('{}')
 
 
 class Load:
-    """The clients, how many of each kind, and what they note."""
+    """The clients, the number of each kind, and their notes."""
 
     def __init__(
         self, folder: Path, endpoint: str, cluster: FaultyCluster, kinds: dict[str, int], objects: dict[str, Any]
@@ -58,7 +58,7 @@ class Load:
         )
 
     def take(self) -> dict[str, list[dict[str, Any]]]:
-        """What each client noted since the last call."""
+        """Returns the notes of each client since the last call."""
         found = {}
         for name, path in self.notes.items():
             with path.open("rb") as file:
@@ -73,7 +73,7 @@ class Load:
             assert process.running(), f"{name} ended: {process.log()[-2000:]}"
 
     def stop(self) -> None:
-        """Lets each client finish what it does."""
+        """Lets each client finish its current operation."""
         for process in self.processes.values():
             process.process.terminate()
         for name, process in self.processes.items():
@@ -87,7 +87,7 @@ class Load:
 
 @contextlib.contextmanager
 def balancer(folder: Path, doors: list[str]) -> Iterator[str]:
-    """The endpoint of a balancer before all nodes."""
+    """Starts a balancer in front of all nodes, and yields its endpoint."""
     script = Path(__file__).with_name("balancer.py")
     server = Server([sys.executable, str(script), *doors], folder / "balancer.log", environment())
     try:

@@ -1,4 +1,4 @@
-"""A client that reads or writes through the cluster until it is told to stop, and notes each operation in a file.
+"""A client that reads or writes through the cluster until it is stopped, and records each operation in a file.
 
 Started with one argument, a JSON object: `kind` of client, `endpoint`, `key`, `secret` and `region`, the file `notes`,
 `seed`, `pause_s` between operations, `fixed` and `moving` objects with their sizes, and `tables` with a query, its rows
@@ -22,11 +22,11 @@ from numbered_content import MIN_RANGE, content, version_of
 
 FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET = "lake", "pond", "strict"
 MAX_RANGE = 1 << 20
-# A client keeps its connections, and so its node, for that many operations.
+# A client keeps its connections, and so its node, for this many operations.
 STEPS_OF_A_CONNECTION = 6
-# How often s3transfer reads a body whose end does not come.
+# Number of times that s3transfer reads a truncated body.
 BODY_ATTEMPTS = 5
-# Stands for the version of an object that is not there.
+# The version of an object that does not exist.
 ABSENT = -1
 # Half of all reads are of the first objects.
 HOT_OBJECTS = 4
@@ -59,14 +59,14 @@ class LoadClient:
             begin = time.monotonic()
             try:
                 noted = self.step()
-            # Anything that the library raises is what its user would see.
+            # A user of the library would see any exception that it raises.
             except Exception as error:  # noqa: BLE001
                 noted = {"op": "error", "what": f"{type(error).__name__}: {error}"}
             self.notes.write(json.dumps(noted | {"begin": begin, "end": time.monotonic()}) + "\n")
             time.sleep(self.told["pause_s"])
 
     def reconnect(self) -> None:
-        """Takes new connections."""
+        """Opens new connections."""
         raise NotImplementedError
 
     def step(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class LoadClient:
         raise NotImplementedError
 
     def choose(self) -> tuple[str, str, int, range]:
-        """Chooses a bucket, an object, its size, and a range of it: one in four times all of it, if it is small."""
+        """Chooses a bucket, an object, its size, and a range of it: in one case of four all of it, if it is small."""
         bucket = self.rng.choice([FIXED_BUCKET, MOVING_BUCKET, MOVING_BUCKET, STRICT_BUCKET])
         objects = self.told["fixed" if bucket == FIXED_BUCKET else "moving"]
         entries = list(objects.items())
@@ -86,7 +86,7 @@ class LoadClient:
         return bucket, key, size, range(first, min(first + length, size))
 
     def choose_table(self) -> tuple[str, dict[str, Any]]:
-        """Chooses a table, and what is known of it."""
+        """Chooses a table, and returns its expected contents."""
         return self.rng.choice(list(self.told["tables"].items()))
 
     @staticmethod
@@ -101,7 +101,7 @@ class LoadClient:
 
 
 class Boto3(LoadClient):
-    """boto3; what reads bodies does so again as often as s3transfer does."""
+    """boto3; bodies are read again as often as s3transfer does."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         super().__init__(told)
@@ -130,7 +130,7 @@ class Boto3(LoadClient):
         return self.noted(bucket, key, span, data) | {"again": again}
 
     def _get(self, **wanted: str) -> tuple[bytes, int]:
-        """The bytes of an object or a range, and how often the body was read again."""
+        """Returns the bytes of an object or a range, and the number of times that the body was read again."""
         from s3transfer.utils import S3_RETRYABLE_DOWNLOAD_ERRORS
 
         for again in range(BODY_ATTEMPTS):
@@ -146,8 +146,8 @@ class Boto3(LoadClient):
 class Objects(Boto3):
     """boto3 that puts, uploads in parts, deletes, lists and reads objects that no other client writes.
 
-    Each object is always put or always uploaded in parts, by its size: the S3 server of the tests keeps the checksum of
-    an object that was put when an upload in parts replaces it.
+    Each object is always put or always uploaded in parts, by its size: the tests' S3 server keeps the checksum of an
+    object that was put when an upload in parts replaces it.
     """
 
     def __init__(self, told: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ class Objects(Boto3):
         return {"op": "list", "bucket": bucket, "keys": self.keys, "found": found}
 
     def _read(self) -> dict[str, Any]:
-        """Reads an object that was just written, or any, often by another node."""
+        """Reads an object that was just written, or any, often through another node."""
         key = self.rng.choice([self.written, self.rng.choice(self.keys)])
         bucket = self.rng.choice([MOVING_BUCKET, MOVING_BUCKET, STRICT_BUCKET])
         if self.rng.random() < 0.5:
@@ -198,7 +198,7 @@ class Objects(Boto3):
 
 
 class Writer(Boto3):
-    """Replaces objects by their next versions. There is one, so that an object's versions come in order."""
+    """Replaces objects by their next versions. There is only one writer, so that an object's versions come in order."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         super().__init__(told)
@@ -290,7 +290,7 @@ class Polars(LoadClient):
 class Flight(LoadClient):
     """The Python package: scans by the nodes, of files that do not change and of some that do."""
 
-    # A scan of a file that was replaced since it was planned is aborted, and to be asked for again.
+    # A scan of a file that was replaced since it was planned is aborted, and must be retried.
     ATTEMPTS = 8
 
     def reconnect(self) -> None:
@@ -325,14 +325,14 @@ class Flight(LoadClient):
 
 
 def table_digest(table: Any) -> str:
-    """Digest of the rows of a table, whatever its chunks."""
+    """Returns a digest of the rows of a table, independent of chunks."""
     digest = hashlib.blake2b(table["n"].to_numpy().tobytes())
     digest.update("\n".join(table["text"].to_pylist()).encode())
     return digest.hexdigest()
 
 
 def table_of_version(version: int) -> Any:
-    """Rows that tell their version. No two versions have a row in common."""
+    """Returns rows that identify their version. No two versions have a row in common."""
     import numpy as np
     import pyarrow as pa
 
@@ -342,7 +342,7 @@ def table_of_version(version: int) -> Any:
 
 
 def version_of_table(table: Any) -> int | None:
-    """The version that all rows of a table are of; `None` if they are of several, or wrong."""
+    """Returns the version of all rows of a table; `None` if they are of several versions, or wrong."""
     if table.num_rows != ROWS_OF_VERSION:
         return None
     version = table["version"][0].as_py()

@@ -18,11 +18,11 @@ class LoopbackHost:
 
 
 class Loopback:
-    """A network of this process's own below 127.0.0.0/8, with this machine at `address`."""
+    """A network below 127.0.0.0/8 for this process, with this machine at `address`."""
 
     def __init__(self) -> None:
         pid = os.getpid()
-        # 127.0 and 127.255 have the host itself and the broadcast address.
+        # 127.0 and 127.255 contain the host itself and the broadcast address.
         self.prefix = f"127.{1 + pid // 127 % 254}"
         self.number = pid % 127
         self.address = "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Namespaces of the network of this machine, each with two links: to clients and the origin, and to the others."""
+"""Network namespaces on this machine, each with two links: to clients and the origin, and to the other namespaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NetworkFailed(Exception):
 
 @dataclass(frozen=True)
 class Host:
-    """A namespace, its addresses, and the ends of its links that are outside of it."""
+    """A namespace, its addresses, and the outer ends of its links."""
 
     namespace: str
     front: str
@@ -31,20 +31,20 @@ class Host:
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """The command that starts another one in the namespace. It becomes that process."""
+        """Returns the command that executes another one in the namespace, in the same process."""
         return ("ip", "netns", "exec", self.namespace)
 
 
 class Network:
-    """Two bridges and the namespaces at them. `front` has an address of this machine, for clients and the origin;
-    `back` has none, so that hosts reach each other there and nothing else."""
+    """Two bridges and the namespaces attached to them. `front` has an address of this machine, for clients and the
+    origin; `back` has none, so that hosts reach only each other there."""
 
     LINKS = ("front", "back")
 
     def __init__(self) -> None:
         pid = os.getpid()
         self.prefix = f"stylobate-{pid}"
-        # A name of a device has at most 15 characters.
+        # A device name has at most 15 characters.
         self.bridges = {link: f"s{link[0]}{pid}" for link in self.LINKS}
         self.hosts: dict[str, Host] = {}
         self.slowed: set[tuple[str, str]] = set()
@@ -60,7 +60,7 @@ class Network:
             raise
 
     def add(self, name: str) -> Host:
-        """Makes a namespace and its links."""
+        """Creates a namespace and its links."""
         namespace = f"{self.prefix}-{name}"
         number = FIRST_HOST + len(self.hosts)
         addresses = {
@@ -69,7 +69,7 @@ class Network:
         }
         ends = {link: f"{bridge}-{name}" for link, bridge in self.bridges.items()}
         host = Host(namespace, addresses["front"], addresses["back"], ends)
-        # It is removed with the others, even if what follows fails.
+        # It is removed with the others, even if a later step fails.
         self.hosts[name] = host
 
         run("ip", "netns", "add", namespace)
@@ -82,11 +82,11 @@ class Network:
         return host
 
     def cut(self, name: str, link: str) -> None:
-        """Pulls the cable of a link: packets are lost, and connections are not told."""
+        """Cuts a link: packets are lost, and connections are not notified."""
         run("ip", "link", "set", self.hosts[name].outer_ends[link], "down")
 
     def join(self, name: str, link: str) -> None:
-        """Puts the cable of a link in again."""
+        """Restores a link."""
         run("ip", "link", "set", self.hosts[name].outer_ends[link], "up")
 
     def slow(self, name: str, link: str, rate: str) -> None:
@@ -98,7 +98,7 @@ class Network:
         run("tc", "qdisc", "replace", "dev", host.outer_ends[link], *shape)
 
     def mend(self) -> None:
-        """Puts all cables in and takes all limits off."""
+        """Restores all links and removes all limits."""
         for name, link in sorted(self.slowed):
             host = self.hosts[name]
             run("tc", "-n", host.namespace, "qdisc", "delete", "dev", link, "root")
@@ -109,7 +109,7 @@ class Network:
                 self.join(name, link)
 
     def remove(self) -> None:
-        """Removes everything that was made, as far as it is there, and ends what still runs in the namespaces."""
+        """Removes everything that was created, as far as it exists, and ends processes that still run in the namespaces."""
         for host in self.hosts.values():
             for pid in _run_anyway("ip", "netns", "pids", host.namespace).split():
                 with contextlib.suppress(ProcessLookupError):
@@ -154,7 +154,7 @@ def _run_anyway(*command: str) -> str:
 
 
 def _free_network() -> int:
-    """The third number of the addresses of networks that this machine has no address in."""
+    """Returns the third octet for a network in which this machine has no address."""
     interfaces = json.loads(run("ip", "-json", "address"))
     taken = {address["local"].rpartition(".")[0] for each in interfaces for address in each.get("addr_info", [])}
     free = (n for n in range(1, 255) if not taken & {f"{FRONT_NETWORKS}.{n}", f"{BACK_NETWORKS}.{n}"})

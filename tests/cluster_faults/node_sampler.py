@@ -11,13 +11,13 @@ from faulty_cluster import FaultyCluster
 
 MIB = 1 << 20
 SAMPLE_EVERY_S = 1.0
-# Room for chance when the second half of a run is compared with the first.
+# Tolerance for random variation when the second half of a run is compared with the first.
 SLACK_MEMORY, SLACK_FILES = 48 * MIB, 64
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What the kernel says of a process at a time."""
+    """A process's memory and open files at a time, from the kernel."""
 
     at: float
     id: str
@@ -45,7 +45,7 @@ class NodeSampler:
                     now = time.monotonic()
                     found = Sample(now, id, node.pid, node.memory("VmRSS"), node.memory(), node.open_files())
                 except (OSError, AssertionError):
-                    continue  # It has ended.
+                    continue  # The process has exited.
                 self.samples.append(found)
 
     def stop(self) -> None:
@@ -54,7 +54,7 @@ class NodeSampler:
         self.ended = time.monotonic()
 
     def report(self) -> dict[str, Any]:
-        """The highest and the middle values of both halves of the run, and how many processes they are of."""
+        """Returns the maxima and medians of both halves of the run, and the number of processes that they cover."""
         halves = dict(zip(("first half", "second half"), self._halves(), strict=True))
         if not all(halves.values()):
             return {"samples": len(self.samples)}
@@ -69,7 +69,8 @@ class NodeSampler:
         }
 
     def check(self, memory: int, is_flat: bool) -> None:
-        """Checks that nodes keep within their budget and, if they should by now, that nothing grows over the run."""
+        """Checks that nodes stay within their budget and, if they should be steady by now, that nothing grows over the
+        run."""
         found = self.report()
         allowed = 5 * memory // 4 + 150 * MIB
         assert max(sample.peak_rss for sample in self.samples) < allowed, found
@@ -87,7 +88,7 @@ class NodeSampler:
 
 
 def lives(samples: list[Sample]) -> dict[int, float]:
-    """Seconds for which each process was seen."""
+    """Returns the seconds for which each process was observed."""
     seen: dict[int, tuple[float, float]] = {}
     for sample in samples:
         begun, _ = seen.get(sample.pid, (sample.at, sample.at))

@@ -1,4 +1,4 @@
-"""Bytes of objects that follow from key, version and offset, so that any range tells its version and can be checked."""
+"""Object contents derived from key, version and offset, so that any range identifies its version and can be checked."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import hashlib
 import numpy as np
 
 WORD = 8
-# Below it, a range may have no whole word.
+# A shorter range may contain no whole word.
 MIN_RANGE = 2 * WORD
-# Versions that a test does not reach: words of another key or offset decode to numbers above it.
+# Versions that a test does not reach: words of another key or offset decode to larger numbers.
 MAX_VERSION = 1 << 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR = 0xD6E8FEB86659FD93
@@ -27,7 +27,7 @@ def content(key: str, version: int, first: int, length: int) -> bytes:
 
 
 def version_of(key: str, first: int, data: bytes) -> int | None:
-    """Returns the version that all bytes of a range of an object are of; `None` if they are of none."""
+    """Returns the version of all bytes of a range of an object; `None` if they match none."""
     begin = -(-first // WORD)
     at = begin * WORD - first
     word = int.from_bytes(data[at : at + WORD], "little")
@@ -38,7 +38,7 @@ def version_of(key: str, first: int, data: bytes) -> int | None:
 
 
 def _noise(key: str, first: int, count: int) -> np.ndarray:
-    """The words of version 0: SplitMix64 at places that depend on the key."""
+    """Returns the words of version 0: SplitMix64 at positions that depend on the key."""
     seed = np.frombuffer(hashlib.blake2b(key.encode(), digest_size=WORD).digest(), "<u8")[0]
     words = np.arange(first, first + count, dtype=np.uint64) * _GOLDEN + np.uint64(seed)
     words = (words ^ words >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

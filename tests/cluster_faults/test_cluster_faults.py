@@ -1,7 +1,7 @@
 """Three nodes that are killed, cut off, drained, joined, restarted and slowed under load: no client notices.
 
-boto3, pyarrow and DuckDB read and write through a balancer, with the retries that they have by default. Each byte says
-which version it is of, and the origin's proxy knows which versions it had and when.
+boto3, pyarrow and DuckDB read and write through a balancer, with their default retries. Each byte identifies its
+version, and the origin's proxy knows which versions the origin had and when.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from servers import Origin
 MIB = 1 << 20
 ROUNDS = int(os.environ.get("STYLOBATE_FAULT_ROUNDS", "20"))
 ORIGIN_DELAY_S = 0.01
-# Seconds of load before each fault. After it, the load goes on for as long as answers may be stale.
+# Seconds of load before each fault. After it, the load continues for as long as responses may be stale.
 LEAD_S = 1.0
 KINDS = {"boto3": 2, "pyarrow": 1, "DuckDB": 1, "writer": 1}
 
@@ -49,7 +49,7 @@ def network() -> Iterator[Network]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    # By default, SIGTERM would leave nodes and namespaces where they are.
+    # By default, SIGTERM would leave nodes and namespaces behind.
     before = signal.signal(signal.SIGTERM, interrupt)
     made = Network()
     try:
@@ -61,7 +61,7 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture
 def origin_of_cluster(tmp_path: Path, network: Network) -> Iterator[tuple[Origin, Proxy]]:
-    """An S3 server, and a proxy before it that the namespaces reach."""
+    """An S3 server, and a proxy in front of it that the namespaces can reach."""
     server = Origin(tmp_path / "origin", tmp_path / "origin.log")
     try:
         for name in (FIXED_BUCKET, MOVING_BUCKET):
@@ -86,7 +86,7 @@ def cluster(tmp_path: Path, network: Network, origin_of_cluster: tuple[Origin, P
 
 
 class Traffic:
-    """Requests and bytes of the origin."""
+    """Request and byte counts of the origin."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -133,7 +133,7 @@ def test_no_client_notices_what_happens_to_nodes(
             fault = FAULTS[number % len(FAULTS)]
             before = traffic.totals()
             begun = time.monotonic()
-            # After a fault, answers may be stale for the time of the rule.
+            # After a fault, responses may be stale for the time of the rule.
             time.sleep(LEAD_S)
             quiet_from = time.monotonic() if fault is nothing else math.inf
             what = fault(cluster, random.Random(f"fault {number}"))
@@ -154,7 +154,7 @@ def test_no_client_notices_what_happens_to_nodes(
             load.check_running()
             result.check(load.processes)
             if number == 0:
-                # All that does not change was read before, so one node or another has each page.
+                # Everything that does not change was read before, so at least one node has each page.
                 assert spent[f"GETs of {FIXED_BUCKET}"] == 0, spent
             total.update(result.done)
         load.stop()
@@ -168,7 +168,7 @@ def test_no_client_notices_what_happens_to_nodes(
 
 
 def warm(cluster: FaultyCluster, tables: dict[str, Any]) -> None:
-    """Reads all that does not change through one node."""
+    """Reads everything that does not change through one node."""
     s3 = cluster.nodes[IDS[0]].s3
     for key in (*FIXED, *tables):
         data = s3.get_object(Bucket=FIXED_BUCKET, Key=key)["Body"].read()

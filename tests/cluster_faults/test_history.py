@@ -1,4 +1,4 @@
-"""What `History` finds wrong, too old or out of order in the notes of clients."""
+"""The wrong, outdated or out-of-order reads that `History` finds in the notes of clients."""
 
 from __future__ import annotations
 

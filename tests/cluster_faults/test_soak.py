@@ -1,8 +1,8 @@
-"""A cluster under load for long, before a flaky origin: killed every minute, restarted in turn, with too little memory
-and disk for its data, and with objects that change behind it. No wrong byte, none too old, and nothing grows.
+"""A cluster under long load, in front of a flaky origin: killed every minute, restarted in turn, with too little memory
+and disk for its data, and with objects that change at the origin. No wrong byte, none outdated, and nothing grows.
 
-Everything runs at addresses of the loopback interface. Clients of all kinds read and write through a balancer, with
-the retries that they have by default.
+Everything runs on loopback addresses. Clients of all kinds read and write through a balancer, with their default
+retries.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ ROLLING_EVERY = 5 if SECONDS >= 600 else 2
 # In a shorter run, memory grows as caches fill.
 MIN_FLAT_S = 600
 OVERWRITE_EVERY_S = (0.3, 1.5)
-# Versions that the overwriter makes begin here; those of clients stay below.
+# The overwriter's versions begin here; those of clients stay below.
 FIRST_OVERWRITE = 1 << 24
 
 MEMORY, DISK = 128 * MIB, 128 * MIB
 KINDS = {"boto3": 2, "objects": 1, "writer": 1, "pyarrow": 1, "data set": 1, "DuckDB": 1, "Polars": 1}
-# Of all nodes together, memory and disk hold less than these. The last ones have two stripes.
+# Larger than the memory and disk of all nodes together. The last objects have two stripes.
 FIXED = {f"fixed/{n}": 8 * MIB + n for n in range(112)} | {f"fixed/large-{n}": 72 * MIB + n for n in range(2)}
 MOVING = {f"moving/{n}": [300_000, 2 * MIB + 1, 3 * MIB][n % 3] for n in range(24)}
 HOT = list(MOVING)[:HOT_OBJECTS]
 OWN = {f"own/{n}": [20_000, 300_000, 5 * MIB + 1, 11 * MIB][n % 4] for n in range(8)}
 MOVING_TABLES = [f"moving-tables/{n}.parquet" for n in range(2)]
 TABLES = 4
-# Lines of a log after which nodes may be stale for the time of the rule.
+# Log lines after which nodes may be stale for the time of the rule.
 VIEW_CHANGED = re.compile(r"cluster: node \S+ (joined|is \w+ and was)|peers? not told of ")
 
 
@@ -116,7 +116,7 @@ def parquet_of_version(version: int) -> bytes:
 
 
 class Logs:
-    """What nodes write to their logs from a moment on."""
+    """The log lines of nodes from a moment on."""
 
     def __init__(self, cluster: FaultyCluster) -> None:
         self.paths = [cluster.folder / id / "node.log" for id in IDS]
@@ -132,7 +132,7 @@ class Logs:
 
 
 class Report:
-    """All that was found, round by round."""
+    """All results, round by round."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -178,7 +178,7 @@ class Report:
 
 @pytest.fixture
 def flaky(tmp_path: Path) -> Iterator[tuple[Origin, FlakyOrigin]]:
-    """An S3 server, and what makes it flaky."""
+    """An S3 server, and the fault injector in front of it."""
     server = Origin(tmp_path / "origin", tmp_path / "origin.log")
     try:
         for name in (FIXED_BUCKET, MOVING_BUCKET):
@@ -267,7 +267,7 @@ def test_a_cluster_under_load_for_long_shows_no_client_what_happens_to_it(
 
 
 def cache_counts(node: Node) -> dict[str, int]:
-    """What the cache of a node holds and did since its process began."""
+    """Returns what the cache of a node holds and has done since its process began."""
     cache = node.stats()["cache"]
     sizes = {f"{name}_mib": cache[name] >> 20 for name in ("memory_used", "disk_used", "disk_written")}
     return sizes | {name: cache[name] for name in ("memory_hits", "disk_hits", "misses", "evictions")}
@@ -288,7 +288,7 @@ def disturb(cluster: FaultyCluster, load: Load, history: History, report: Report
             what += f", {restart_all_in_turn(cluster, rng)}"
             report.events["rolling restarts"] += 1
 
-        # Once no node remembers anything of the former view, no read is stale while the view stands.
+        # Once no node remembers anything of the former view, no read is stale until the view changes.
         time.sleep(RULE_S)
         logs, quiet_from = Logs(cluster), time.monotonic()
         time.sleep(max(0.0, round_end - time.monotonic()))

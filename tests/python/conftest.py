@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the Python package: files, and a cache that tests do not share."""
+"""Fixtures of the tests of the Python package: files, and a cache of a test's own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import stylobate as st
 
 from orders import TRIPS, orders
 
-# Files that were written just now may still be written, and are not cached.
+# Recently written files may still change, and are not cached.
 SETTLED = 10
 
 
 def settle(*paths: Path) -> None:
-    """Makes files look as if they had been left alone for a while."""
+    """Backdates files, so that they count as unchanging."""
     for path in paths:
         then = time.time() - SETTLED
         os.utime(path, (then, then))
@@ -28,7 +28,7 @@ def settle(*paths: Path) -> None:
 
 @pytest.fixture(scope="session")
 def table() -> pa.Table:
-    """A table of mixed types, with nulls and values that repeat."""
+    """A table of mixed types, with nulls and repeated values."""
     return orders(30_000)
 
 
@@ -53,15 +53,14 @@ def path(request: pytest.FixtureRequest, files: dict[str, Path]) -> Path:
 
 @pytest.fixture
 def cache() -> Iterator[st.Cache]:
-    """A cache that nobody else uses."""
+    """A cache that no other test uses."""
     with st.Cache(memory="64MiB") as cache:
         yield cache
 
 
 @pytest.fixture
 def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the examples of the documentation read, a file, a graph and a graph store, in the folder that is the current
-    one."""
+    """The files that the documentation's examples read, a file, a graph and a graph store, in the current folder."""
     path = tmp_path / "trips.parquet"
     pq.write_table(TRIPS, path)
     settle(path)

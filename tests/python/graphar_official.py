@@ -1,9 +1,9 @@
-"""Reads graphs with the official package and prints what it found as JSON; a process of its own, which may crash.
+"""Reads graphs with the official package and prints the contents as JSON; a process of its own, since it may crash.
 
-    python graphar_official.py one.graph.yml two.graph.yml
+python graphar_official.py one.graph.yml two.graph.yml
 
-The package hands out integers of 64 bits and texts, and of these a null text as an empty one. So that is what is
-printed of the properties; other types are left out.
+The package returns only 64-bit integers and strings, and null strings as empty ones. So only properties of these types
+are printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def read(path: str) -> dict[str, Any]:
-    """All of one graph: properties by column, edges by list; `None` for a list that the package cannot walk through."""
+    """Returns one graph: properties by column, edges by list; `None` for a list that the package cannot iterate."""
     graph = graphar.GraphInfo.load(path)
     vertices = {info.get_type(): read_vertices(graph, info) for info in graph.get_vertex_infos()}
     edges = []
@@ -63,7 +63,7 @@ def read_lists(graph: Any, info: Any, name: list[str]) -> dict[str, Any]:
 
 
 def is_walked(graph: Any, info: Any, order: AdjListType) -> bool:
-    """Whether the package's iterator gets to the end: it falls off a part whose last chunk is full."""
+    """Returns whether the package's iterator reaches the end: it runs past the end of a part whose last chunk is full."""
     by_source = order in (AdjListType.ordered_by_source, AdjListType.unordered_by_source)
     size = info.get_src_chunk_size() if by_source else info.get_dst_chunk_size()
     vertices = number(graph.get_prefix() + info.get_vertices_num_file_path(order))
@@ -78,7 +78,7 @@ def number(path: str) -> int:
 
 
 def spoken(info: Any) -> list[str]:
-    """The properties whose types the package hands out."""
+    """Returns the properties whose types the package returns."""
     properties = [property for group in info.get_property_groups() for property in group.get_properties()]
     return [property.name for property in properties if property.type.to_type_name() in SPOKEN]
 

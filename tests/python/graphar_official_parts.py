@@ -1,12 +1,12 @@
 """Reads graphs with the official package part by part and vertex by vertex, so that chunks of any size are read.
 
-    python graphar_official_parts.py one.graph.yml two.graph.yml
+python graphar_official_parts.py one.graph.yml two.graph.yml
 
-The package's iterator looks for a chunk behind the last of a part, if that is full, and ends the process where there
-is none; chunks of one edge are always full. So it is given a copy of the graph for each part, in which the counts of
-the other parts are 0 and nothing else is changed, and is stopped after as many edges as the part's count says. Edges
-of one vertex are found where the offsets say that they are, and are as many as the part has of that vertex; of a vertex
-without edges the package hands out the first edge of all, so that such vertices are not looked for.
+If the last chunk of a part is full, the package's iterator looks for another chunk after it, and ends the process if
+there is none; chunks of one edge are always full. So the package reads a copy of the graph per part, in which the
+counts of the other parts are 0 and nothing else is changed, and is stopped after the part's number of edges. Edges of a
+vertex are located by the offsets, and are as many as the part has for that vertex; for a vertex without edges the
+package returns the first edge of all, so such vertices are not looked up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def read(path: str, folder: Path) -> dict[str, Any]:
-    """All of one graph: properties by column, edges by list and, of ordered lists, by vertex."""
+    """Returns one graph: properties by column, edges by list and, for ordered lists, by vertex."""
     shutil.copytree(Path(path).parent, folder)
     copy = str(folder / Path(path).name)
     graph = graphar.GraphInfo.load(copy)
@@ -73,7 +73,7 @@ def read_list(graph: Any, info: Any, order: AdjListType) -> dict[str, Any]:
 def read_part(
     graph: Any, info: Any, order: AdjListType, file: Path, files: list[Path], names: list[str]
 ) -> list[list[Any]]:
-    """The edges of one part, with the others put aside."""
+    """Returns the edges of one part, with the other parts hidden."""
     counts = {other: other.read_bytes() for other in files}
     for other in files:
         if other != file:

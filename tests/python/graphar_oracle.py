@@ -1,4 +1,4 @@
-"""What a graph holds when its files are read one after another with pyarrow: what the package must find too."""
+"""The contents of a graph when its files are read one after another with pyarrow: the expected results for the package."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class Oracle:
-    """A graph on the local disk, each of whose lists is read once."""
+    """A graph on the local disk; each of its lists is read once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class Oracle:
         return number(self._vertex_folder(type_) / "vertex_count")
 
     def vertices(self, type_: str) -> pa.Table:
-        """All properties, behind the index."""
+        """Returns all properties, after the index."""
         info = self.vertex_infos[type_]
         count = self.vertex_count(type_)
         columns = {INDEX: pa.chunked_array([pa.array(range(count), pa.int64())])}
@@ -74,7 +74,7 @@ class Oracle:
         return pa.table(columns)
 
     def labels(self, type_: str) -> dict[str, list[bool]]:
-        """For each label, whether each vertex has it."""
+        """Returns, for each label, whether each vertex has it."""
         info = self.vertex_infos[type_]
         folder = self._vertex_folder(type_) / "labels"
         kinds = dict.fromkeys(info.get("labels") or [], pa.bool_())
@@ -88,11 +88,11 @@ class Oracle:
     # Edges.
 
     def orders(self, edge: EdgeType) -> dict[str, dict[str, Any]]:
-        """The adjacency lists by their names."""
+        """Returns the adjacency lists by name."""
         return {order_of(found): found for found in self.edge_infos[edge]["adj_lists"]}
 
     def edges(self, edge: EdgeType, order: str) -> pa.Table:
-        """Both indices and all properties, in the order of the list."""
+        """Returns both indices and all properties, in the order of the list."""
         if (edge, order) not in self._lists:
             self._lists[edge, order] = self._read_edges(edge, order)
         return self._lists[edge, order]
@@ -107,11 +107,11 @@ class Oracle:
         return pa.table(found)
 
     def part_counts(self, edge: EdgeType, order: str) -> list[int]:
-        """The number of edges of each part."""
+        """Returns the number of edges of each part."""
         return [number(self._list_folder(edge, order) / f"edge_count{part}") for part in self._parts(edge, order)]
 
     def offsets(self, edge: EdgeType, order: str) -> list[list[int]]:
-        """What each offset file says, as it is."""
+        """Returns the contents of each offset file, unmodified."""
         kind = self.orders(edge)[order]["file_type"]
         folder = self._list_folder(edge, order) / "offset"
         return [
@@ -120,7 +120,7 @@ class Oracle:
         ]
 
     def rows_of(self, edge: EdgeType, order: str) -> list[list[int]]:
-        """For each vertex, the rows of its edges, found without offsets."""
+        """Returns, for each vertex, the rows of its edges, found without offsets."""
         key = SOURCE if order.endswith("source") else DESTINATION
         rows: list[list[int]] = [[] for _ in range(number(self._list_folder(edge, order) / "vertex_count"))]
         for row, vertex in enumerate(self.edges(edge, order)[key].to_pylist()):
@@ -169,7 +169,7 @@ def prefix_of(group: dict[str, Any]) -> str:
 
 
 def kinds_of(group: dict[str, Any]) -> dict[str, pa.DataType]:
-    """The types of a group's properties by their names."""
+    """Returns the types of a group's properties by name."""
     return {found["name"]: kind_of(found) for found in group["properties"]}
 
 
@@ -181,12 +181,12 @@ def kind_of(described: dict[str, Any]) -> pa.DataType:
 
 
 def number(path: Path) -> int:
-    """The number in a file of counts."""
+    """Returns the number in a file of counts."""
     return struct.unpack("<q", path.read_bytes())[0]
 
 
 def chunk(path: Path, file_type: str, kinds: dict[str, pa.DataType]) -> pa.Table:
-    """The columns of one file, of the types that the graph says they have."""
+    """Returns the columns of one file, in the types that the graph declares."""
     if file_type == "parquet":
         table = pq.ParquetFile(path).read()
     elif file_type == "orc":
@@ -194,7 +194,7 @@ def chunk(path: Path, file_type: str, kinds: dict[str, pa.DataType]) -> pa.Table
     elif file_type == "csv":
         table = read_csv(path, kinds)
     else:
-        # Dates and times are texts in JSON, and pyarrow would have numbers for dates.
+        # Dates and times are strings in JSON, and pyarrow would return dates as numbers.
         texts = {name: pa.string() if pa.types.is_temporal(kind) else kind for name, kind in kinds.items()}
         options = pa.json.ParseOptions(explicit_schema=pa.schema(list(texts.items())))
         table = pa.json.read_json(path, parse_options=options)
@@ -202,7 +202,7 @@ def chunk(path: Path, file_type: str, kinds: dict[str, pa.DataType]) -> pa.Table
 
 
 def read_csv(path: Path, kinds: dict[str, pa.DataType]) -> pa.Table:
-    """Empty is null unless it is quoted."""
+    """Reads CSV; empty is null unless it is quoted."""
     return pa.csv.read_csv(
         path,
         parse_options=pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
@@ -216,11 +216,11 @@ def joined(chunks: list[pa.Table], name: str, kind: pa.DataType) -> pa.ChunkedAr
     return pa.chunked_array([part for table in chunks for part in table[name].chunks], kind)
 
 
-# What the package gives.
+# Output of the package.
 
 
 def plain(data: Any) -> pa.Table:
-    """A table of what the package gives, without dictionaries and views."""
+    """Returns output of the package as a table without dictionaries and views."""
     table = data if isinstance(data, pa.Table) else pa.table(data)
     table.validate(full=True)
     return table.cast(pa.schema([pa.field(field.name, plain_kind(field.type)) for field in table.schema]))
@@ -232,18 +232,18 @@ def plain_kind(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(plain_kind(kind.value_type))
     if pa.types.is_timestamp(kind):
-        # Declared in milliseconds, and in official files in microseconds all the same: so they are read.
+        # Declared in milliseconds, but in microseconds in official files: read as they are.
         return pa.timestamp("us", kind.tz)
     return pa.string() if kind in (pa.large_string(), pa.string_view()) else kind
 
 
 def values(array: Any) -> list[Any]:
-    """The values of an array, of whatever package."""
+    """Returns the values of an array of any package."""
     return array.to_pylist() if hasattr(array, "to_pylist") else list(map(int, array))
 
 
 def differences(found: Any, expected: pa.Table) -> Iterator[str]:
-    """What of a table is not as it should be, in a few words."""
+    """Yields short descriptions of the differences from the expected table."""
     found = plain(found)
     if found.column_names != expected.column_names:
         yield f"columns {found.column_names}, not {expected.column_names}"

@@ -1,4 +1,4 @@
-"""Graphs made by chance, and options to write them: several types, all kinds of properties, loops, parallel edges."""
+"""Random graphs, and options to write them: several types, all kinds of properties, loops, parallel edges."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from graphar_oracle import DESTINATION, INDEX, SOURCE, EdgeType, plain_kind
 FORMATS = ["parquet", "orc", "csv"]
 LISTS = ["ordered_by_source", "ordered_by_dest", "unordered_by_source", "unordered_by_dest"]
 SIZES = [1, 2, 3, 7, 50, 1_000]
-# None of them looks like a number or a date: who guesses the types of CSV would take it for one.
+# None of them looks like a number or a date: readers that infer CSV types would take it for one.
 WORDS = ["Oslo", "Bergen", "", "a,b", 'q"u', "ü", " x ", "🙂 smile", "it's"]
 DAY = datetime.datetime(2024, 1, 1)
 
-# What is given, and what it becomes where that is something else.
+# Input types, and the types that they are stored as.
 KINDS: dict[pa.DataType, pa.DataType] = {
     pa.int8(): pa.int32(),
     pa.uint16(): pa.int32(),
@@ -40,7 +40,7 @@ LIST_KINDS = [pa.list_(kind) for kind in (pa.int32(), pa.int64(), pa.float32(), 
 
 @dataclass
 class Edges:
-    """Edges as they are given, and as they must come back."""
+    """Edges as passed in, and as expected back."""
 
     data: pa.Table
     options: dict[str, Any]
@@ -49,7 +49,7 @@ class Edges:
 
 @dataclass
 class Made:
-    """A graph as it is given to `write_graph`, and as it must come back."""
+    """A graph as passed to `write_graph`, and as expected back."""
 
     seed: int
     vertices: dict[str, pa.Table] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Made:
     options: dict[str, Any] = field(default_factory=dict)
 
     def given(self) -> dict[str, Any]:
-        """The arguments of `write_graph`, but for the path."""
+        """Returns the arguments of `write_graph`, except for the path."""
         return {
             "name": f"made_{self.seed}",
             "vertices": {name: {"data": data, **self.vertex_options[name]} for name, data in self.vertices.items()},
@@ -120,7 +120,7 @@ def add_vertices(rng: random.Random, graph: Made, name: str, kinds: list[pa.Data
 def add_edges(rng: random.Random, graph: Made, name: EdgeType, kinds: list[pa.DataType]) -> None:
     counts = [graph.vertices[end].num_rows for end in (name[0], name[2])]
     count = rng.choice([0, 1, 5, 60, 300]) if all(counts) else 0
-    # Few take part, so that there are parts without edges, loops and parallel edges.
+    # Only a few vertices have edges, so that there are parts without edges, loops and parallel edges.
     few = [[rng.randrange(among) for _ in range(rng.choice([1, 5, 50]))] if among else [] for among in counts]
     ends = [[rng.choice(among) for _ in range(count)] for among in few]
     key = [graph.vertex_options[end].get("key") for end in (name[0], name[2])]
@@ -129,7 +129,7 @@ def add_edges(rng: random.Random, graph: Made, name: EdgeType, kinds: list[pa.Da
         pa.array(rows, pa.int64()) if by == "index" else graph.vertices[end][column].take(pa.array(rows, pa.int64()))
         for rows, end, column in zip(ends, (name[0], name[2]), key)
     ]
-    # An edge chunk of CSV with one column, and a null in it, has an empty line, which others leave out.
+    # A CSV edge chunk of one column that contains a null has an empty line, which other readers skip.
     width = rng.choice([0, 2, 4]) if graph.options["format"] == "csv" else rng.choice([0, 1, 2, 4])
     properties = {f"e{at}": array(rng, rng.choice(kinds), count) for at in range(width)}
     names = rng.choice([("src", "dst"), ("from", "to")])
@@ -151,14 +151,14 @@ def add_edges(rng: random.Random, graph: Made, name: EdgeType, kinds: list[pa.Da
 
 
 def partition(rng: random.Random, names: list[str]) -> list[list[str]]:
-    """The names in groups, in another order."""
+    """Returns the names in random groups and order."""
     shuffled = rng.sample(names, len(names))
     cuts = sorted(rng.sample(range(1, len(names)), rng.randrange(len(names))))
     return [shuffled[start:end] for start, end in zip([0, *cuts], [*cuts, len(names)])]
 
 
 def array(rng: random.Random, kind: pa.DataType, count: int) -> pa.Array:
-    """So many values, a fifth of them null."""
+    """Returns `count` values, a fifth of them null."""
     return pa.array([None if rng.random() < 0.2 else value(rng, plain_kind(kind)) for _ in range(count)], kind)
 
 
@@ -168,7 +168,7 @@ def value(rng: random.Random, kind: pa.DataType) -> Any:
     if pa.types.is_boolean(kind):
         return rng.random() < 0.5
     if pa.types.is_integer(kind):
-        # Floats of JSON hold integers up to 53 bits only.
+        # JSON floats hold integers of at most 53 bits.
         low = 0 if pa.types.is_unsigned_integer(kind) else -(2 ** min(kind.bit_width - 1, 53))
         return rng.choice([0, 1, rng.randrange(low, 2 ** min(kind.bit_width - 1, 53))])
     if pa.types.is_floating(kind):
@@ -182,11 +182,11 @@ def value(rng: random.Random, kind: pa.DataType) -> Any:
 
 
 def stored(values: pa.Array) -> pa.Array:
-    """What becomes of values that are written."""
+    """Returns values in the type that they are stored as."""
     return values.cast(KINDS.get(values.type, values.type))
 
 
 def rows(table: pa.Table) -> Counter[str]:
-    """How often each row is there."""
+    """Returns the number of occurrences of each row."""
     columns = [column.to_pylist() for column in table.columns]
     return Counter(map(repr, zip(*columns)))

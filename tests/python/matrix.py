@@ -1,10 +1,10 @@
-"""Tables and writer options, made from seeds: types, nulls, values and ways to store them, mixed at random.
+"""Random tables and writer options, generated from seeds: types, nulls, values and storage options, mixed at random.
 
-A seed always gives the same table and the same options, so that a failure is told by its seed alone.
+A seed always gives the same table and options, so that a seed alone reproduces a failure.
 
-Values are drawn from a pool: few values make dictionaries, many make them fall back, sorted ones suit deltas.
-Nested columns draw the values of their children in the same way. Types, values and options are in one file,
-since each option is to fit the types, and each type has values of its own.
+Values are drawn from a pool: few distinct values make dictionaries, many make them fall back, sorted ones suit deltas.
+Nested columns draw the values of their children in the same way. Types, values and options are in one file, since each
+option must fit the types, and each type has values of its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 # Most tables are small. The others have more rows than a segment of 65,536.
 SMALL_ROWS = [0, 1, 7, 64, 300, 1_000, 2_000, 3_000, 3_000]
 LARGE_ROWS = [66_000, 100_000, 150_000]
-# One table of so many is a large one.
+# One table in this many is large.
 LARGE_EVERY = 60
 MOST_BYTES = 24 << 20
-# Pools of types whose values are made one by one by Python hold no more than this.
+# Maximum pool size for types whose values Python creates one by one.
 SLOW_POOL = 3_000
 
 ZONES = ["UTC", "Europe/Oslo", "+02:00"]
@@ -65,7 +65,7 @@ class Case:
 
 
 def orc_scalars() -> list[pa.DataType]:
-    """The types without children that pyarrow can write to ORC."""
+    """Returns the types without children that pyarrow can write to ORC."""
     return [
         pa.bool_(),
         *[pa.int8(), pa.int16(), pa.int32(), pa.int64()],
@@ -80,7 +80,7 @@ def orc_scalars() -> list[pa.DataType]:
 
 
 def parquet_scalars() -> list[pa.DataType]:
-    """The types without children that pyarrow can write to Parquet."""
+    """Returns the types without children that pyarrow can write to Parquet."""
     return [
         *orc_scalars(),
         *[pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float16()],
@@ -99,7 +99,7 @@ def parquet_scalars() -> list[pa.DataType]:
 
 
 def choose_type(rng: random.Random, scalars: list[pa.DataType], depth: int) -> pa.DataType:
-    """A type with at most so many floors of children."""
+    """Returns a random type with at most `depth` levels of children."""
     if depth == 0 or rng.random() < 0.7:
         return rng.choice(scalars)
     # pyarrow cannot write views in nested columns, since it cannot slice them there.
@@ -119,7 +119,7 @@ def choose_type(rng: random.Random, scalars: list[pa.DataType], depth: int) -> p
 
 
 def leaves(field: pa.Field, path: str = "", element: str = "element") -> Iterator[tuple[str, pa.DataType]]:
-    """Path and type of the leaves, with the names that they have in a Parquet file."""
+    """Yields path and type of each leaf, with the names that they have in a Parquet file."""
     path, type_ = f"{path}.{field.name}" if path else field.name, field.type
     if pa.types.is_struct(type_):
         for child in type_:
@@ -134,12 +134,12 @@ def leaves(field: pa.Field, path: str = "", element: str = "element") -> Iterato
 
 
 def is_list(type_: pa.DataType) -> bool:
-    """Whether it is a list of any kind, but for maps."""
+    """Returns whether it is a list of any kind, except maps."""
     return pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)
 
 
 def is_view(type_: pa.DataType) -> bool:
-    """Whether it is a view of strings or bytes."""
+    """Returns whether it is a view of strings or bytes."""
     return pa.types.is_string_view(type_) or pa.types.is_binary_view(type_)
 
 
@@ -147,7 +147,7 @@ def is_view(type_: pa.DataType) -> bool:
 
 
 def pool(rng: random.Random, type_: pa.DataType, size: int, is_sorted: bool) -> pa.Array:
-    """At most so many values without nulls, at least one, with the extremes of the type among them."""
+    """Returns 1 to `size` values without nulls, including the extremes of the type."""
     if pa.types.is_decimal(type_):
         values = decimals(rng, type_, min(size, SLOW_POOL))
     elif pa.types.is_string(type_):
@@ -164,21 +164,21 @@ def pool(rng: random.Random, type_: pa.DataType, size: int, is_sorted: bool) -> 
 
 
 def sortable(type_: pa.DataType) -> pa.DataType:
-    """A type with the same order that pyarrow can sort."""
+    """Returns a type with the same order that pyarrow can sort."""
     if pa.types.is_decimal32(type_) or pa.types.is_decimal64(type_):
         return pa.decimal128(type_.precision, type_.scale)
     return pa.float32() if pa.types.is_float16(type_) else type_
 
 
 def plainer(type_: pa.DataType) -> pa.DataType:
-    """The simplest type with the same values; views have no `take`."""
+    """Returns the simplest type with the same values; views have no `take`."""
     if pa.types.is_large_string(type_) or type_ == pa.string_view():
         return pa.string()
     return pa.binary() if pa.types.is_large_binary(type_) or type_ == pa.binary_view() else type_
 
 
 def numbers(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
-    """Bools, whole and floating-point numbers, and what is counted in whole numbers."""
+    """Returns booleans, integers, floating-point numbers, or values of types stored as integers."""
     numpy = np.random.default_rng(rng.getrandbits(64))
     if pa.types.is_boolean(type_):
         return pa.array(numpy.integers(0, 2, size).astype(bool))
@@ -186,12 +186,12 @@ def numbers(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
         return floats(rng, type_, numpy, size)
     low, high = bounds(type_)
     if rng.random() < 0.5:
-        # Near to each other, as deltas and dictionaries like them.
+        # Close to each other, which suits deltas and dictionaries.
         middle = rng.randint(low, high)
         low, high = max(low, middle - rng.choice([3, 200, 70_000])), min(high, middle + 100)
         extremes = []
     else:
-        # ORC has no fraction of the last second before 1970.
+        # ORC cannot store fractions of the last second before 1970.
         before = low // 9_000_000_000 if pa.types.is_timestamp(type_) else -1
         extremes = [low, high, max(low, 0), max(low, before)]
     is_unsigned = pa.types.is_uint64(type_)
@@ -207,14 +207,14 @@ def numbers(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
 
 
 def bounds(type_: pa.DataType) -> tuple[int, int]:
-    """The lowest and the highest number that a type is given."""
+    """Returns the minimum and maximum values drawn for a type."""
     if pa.types.is_time(type_):
         return 0, 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit] - 1
     if pa.types.is_date64(type_):
-        # Days that fit in a date32, and whose nanoseconds fit in the timestamp that ORC makes of them.
+        # Days that fit in a date32, and whose nanoseconds fit in the timestamp that ORC stores.
         return -9_000_000_000_000, 9_000_000_000_000
     if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
-        # The years from 1685 to 2255, which every unit can count and every format can store.
+        # The years from 1685 to 2255, which every unit can represent and every format can store.
         seconds = 9_000_000_000
         count = seconds * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit]
         return -count, count
@@ -224,7 +224,7 @@ def bounds(type_: pa.DataType) -> tuple[int, int]:
 
 
 def floats(rng: random.Random, type_: pa.DataType, numpy: np.random.Generator, size: int) -> pa.Array:
-    """Floating-point numbers; of any bits, or near to each other, with all that is special about them."""
+    """Returns floating-point numbers: random bits, or close to each other, including all special values."""
     native = {16: np.float16, 32: np.float32, 64: np.float64}[type_.bit_width]
     kind = rng.randrange(3)
     if kind == 0:
@@ -242,7 +242,7 @@ def floats(rng: random.Random, type_: pa.DataType, numpy: np.random.Generator, s
 
 
 def decimals(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
-    """Decimals of up to all digits, or of a few."""
+    """Returns decimals of up to all digits, or of a few."""
     most = 10**type_.precision - 1
     limit = rng.choice([most, most, min(most, 1_000)])
     values = [most, -most, 0, -1][: size // 2]
@@ -253,7 +253,7 @@ def decimals(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
 
 
 def texts(rng: random.Random, size: int) -> list[str]:
-    """Texts that have a prefix in common, words, numbers, or long ones."""
+    """Returns strings with a common prefix, words, numbers, or long strings."""
     kind = rng.randrange(5)
     if kind == 0:
         return [
@@ -266,7 +266,7 @@ def texts(rng: random.Random, size: int) -> list[str]:
         numbers = [rng.getrandbits(64) for _ in range(min(size, SLOW_POOL))]
         return [f"{number:x}" for number in numbers]
     if kind == 3:
-        # Of a few lengths, so that they are told apart by what they hold.
+        # Of a few lengths, so that only their contents differ.
         return ["".join(rng.choices("abæ", k=rng.randrange(9))) for _ in range(min(size, SLOW_POOL))]
     lengths = [0, 1, 11, 12, 13, 64, 300, 4_000]
     size = min(size, 100)
@@ -274,7 +274,7 @@ def texts(rng: random.Random, size: int) -> list[str]:
 
 
 def array(rng: random.Random, type_: pa.DataType, rows: int, may_be_null: bool = True) -> pa.Array:
-    """So many values of a type, drawn in one of the ways, with nulls in one of the patterns."""
+    """Returns `rows` values of a type, drawn in a random way, with nulls in a random pattern."""
     nulls = null_mask(rng, rows) if may_be_null else None
     if pa.types.is_null(type_):
         return pa.nulls(rows)
@@ -297,7 +297,7 @@ def array(rng: random.Random, type_: pa.DataType, rows: int, may_be_null: bool =
             return pa.LargeListArray.from_arrays(pa.array(offsets), child, type=type_, mask=masked(nulls))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, type=type_, mask=masked(nulls))
     if pa.types.is_dictionary(type_):
-        # As few values as the narrowest keys can name, also where several chunks share a dictionary.
+        # Few enough values for the narrowest keys, even if several chunks share a dictionary.
         size = min(rows, {8: 40, 16: 10_000}.get(type_.index_type.bit_width, rows))
         values, at = draw(rng, plainer(type_.value_type), rows, size)
         indices = pa.array(at, mask=nulls).cast(type_.index_type)
@@ -307,12 +307,12 @@ def array(rng: random.Random, type_: pa.DataType, rows: int, may_be_null: bool =
 
 
 def masked(nulls: np.ndarray | None) -> pa.Array | None:
-    """The mask as pyarrow's constructors want it."""
+    """Returns the mask as pyarrow's constructors expect it."""
     return None if nulls is None else pa.array(nulls)
 
 
 def draw(rng: random.Random, type_: pa.DataType, rows: int, most: int) -> tuple[pa.Array, np.ndarray]:
-    """A pool of at most so many values, and which of them each of the rows has."""
+    """Returns a pool of at most `most` values, and the index of each row's value."""
     numpy = np.random.default_rng(rng.getrandbits(64))
     pattern = rng.choice(["few", "few", "many", "constant", "sorted", "runs", "skewed", "distinct"])
     size = {"few": rng.randint(1, 20), "constant": 1, "many": rows // 2, "runs": rng.randint(1, 60)}.get(
@@ -334,7 +334,7 @@ def draw(rng: random.Random, type_: pa.DataType, rows: int, most: int) -> tuple[
 
 
 def null_mask(rng: random.Random, rows: int) -> np.ndarray | None:
-    """True where a null is to be; `None` for none at all."""
+    """Returns a mask that is true for nulls; `None` for no nulls."""
     numpy = np.random.default_rng(rng.getrandbits(64))
     pattern = rng.choice(
         ["none", "none", "none", "all", "some", "some", "rare", "runs", "second", "first", "last"]
@@ -354,13 +354,13 @@ def null_mask(rng: random.Random, rows: int) -> np.ndarray | None:
         mask[rng.randrange(2) :: 2] = True
     elif rows > 0:
         mask[0 if pattern == "first" else -1] = True
-        # Sometimes it is the only value instead of the only null.
+        # Sometimes the only value instead of the only null.
         mask = ~mask if rng.random() < 0.3 else mask
     return mask
 
 
 def list_offsets(rng: random.Random, rows: int, nulls: np.ndarray | None) -> np.ndarray:
-    """Where lists begin and end: of no items, of a few, and now and then of many."""
+    """Returns list offsets: lists are empty, short, and occasionally long."""
     numpy = np.random.default_rng(rng.getrandbits(64))
     longest = rng.choice([1, 2, 4, 4, 4, 30]) if rows <= 1_000 else 3
     lengths = numpy.integers(0, longest, rows, endpoint=True)
@@ -373,7 +373,7 @@ def list_offsets(rng: random.Random, rows: int, nulls: np.ndarray | None) -> np.
 
 
 def table(rng: random.Random, scalars: list[pa.DataType]) -> pa.Table:
-    """A table of a few columns, in one or several chunks."""
+    """Returns a table of a few columns, in one or several chunks."""
     is_large = rng.randrange(LARGE_EVERY) == 0
     most = rng.choice(LARGE_ROWS if is_large else SMALL_ROWS)
     rows = rng.randint(most // 2 + 1, most) if most > 2 and not is_large else most
@@ -386,7 +386,7 @@ def table(rng: random.Random, scalars: list[pa.DataType]) -> pa.Table:
         chunks = [array(rng, field.type, length) for length in lengths]
         column = pa.chunked_array(chunks, field.type)
         columns.append(column)
-        # A column that is never null is stored without definition levels.
+        # A non-nullable column is stored without definition levels.
         if column.null_count == 0 and rng.random() < 0.3 and not pa.types.is_null(field.type):
             fields[at] = field.with_nullable(False)
     made = pa.table(columns, schema=pa.schema(fields))
@@ -398,22 +398,22 @@ def table(rng: random.Random, scalars: list[pa.DataType]) -> pa.Table:
 
 
 def parquet_case(seed: int) -> Case:
-    """A table, and options of `pyarrow.parquet.write_table`."""
+    """Returns a table, and options of `pyarrow.parquet.write_table`."""
     rng = random.Random(f"parquet {seed}")
     made = table(rng, parquet_scalars())
     return Case(seed, made, parquet_options(rng, made))
 
 
 def parquet_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
-    """Options of `pyarrow.parquet.write_table` that fit a table."""
+    """Returns options of `pyarrow.parquet.write_table` that fit a table."""
     rows = max(1, made.num_rows)
     is_compliant = rng.random() < 0.9
     columns = [
         leaf for field in made.schema for leaf in leaves(field, "", "element" if is_compliant else "item")
     ]
-    # Brotli takes long to begin a page, and large tables have thousands of them.
+    # Brotli is slow to start a page, and large tables have thousands of them.
     codecs = ["none", "snappy", "gzip", "lz4", "zstd"] * 2 + ["brotli"] * (rows <= 3_000)
-    # A row group has a cost of its own: a large table is not cut into thousands of them.
+    # Each row group has a fixed cost: a large table is not cut into thousands of them.
     groups = [rows, rows, rows // 2 + 1, rows // 7 + 1, max(rows // 40, rng.randint(1, 100))]
     options: dict[str, Any] = {
         "compression": rng.choice(codecs),
@@ -448,7 +448,7 @@ def parquet_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
 
 
 def encodings(rng: random.Random, columns: list[tuple[str, pa.DataType]]) -> dict[str, Any]:
-    """Dictionaries for all columns, for some or for none, and then an encoding for each."""
+    """Returns options: dictionaries for all columns, some or none, and an encoding for each other column."""
     kind = rng.randrange(8)
     if kind <= 2:
         return {"use_dictionary": True}
@@ -463,7 +463,7 @@ def encodings(rng: random.Random, columns: list[tuple[str, pa.DataType]]) -> dic
 
 
 def fitting(type_: pa.DataType) -> list[str]:
-    """The encodings that pyarrow writes a type in, whatever else it is told."""
+    """Returns the encodings that pyarrow can write a type in, whatever its other options."""
     if pa.types.is_boolean(type_):
         return ["PLAIN", "RLE"]
     if plainer(type_) in (pa.string(), pa.binary()):
@@ -471,21 +471,21 @@ def fitting(type_: pa.DataType) -> list[str]:
     if pa.types.is_fixed_size_binary(type_) or pa.types.is_float16(type_):
         return ["PLAIN", "BYTE_STREAM_SPLIT", "DELTA_BYTE_ARRAY"]
     if pa.types.is_decimal(type_):
-        # Whether it is stored as bytes or as a whole number is up to other options.
+        # Other options decide whether it is stored as bytes or as an integer.
         return ["PLAIN", "BYTE_STREAM_SPLIT"]
     if pa.types.is_floating(type_):
         return ["PLAIN", "BYTE_STREAM_SPLIT"]
     if pa.types.is_timestamp(type_) or pa.types.is_null(type_) or pa.types.is_dictionary(type_):
-        # A timestamp may be an INT96, which is stored plainly only. pyarrow reads no deltas as a dictionary.
+        # A timestamp may be an INT96, which is always PLAIN. pyarrow cannot read deltas as a dictionary.
         return ["PLAIN"]
     return ["PLAIN", "DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
 
 
 def read_parquet(case: Case, path: Path) -> pa.Table:
-    """What pyarrow reads from the file of a case.
+    """Returns what pyarrow reads from the file of a case.
 
-    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page. It stops
-    before that page when it reads: it fails, or finds no row. The same table is then read from larger pages.
+    With a `data_page_size` of 1, pyarrow 26 writes a second page for lists in a row group of one row. When reading it
+    stops before that page: it fails, or finds no row. The same table is then read from larger pages.
     """
     try:
         table = pq.read_table(path)
@@ -502,14 +502,14 @@ def read_parquet(case: Case, path: Path) -> pa.Table:
 
 
 def orc_case(seed: int) -> Case:
-    """A table, and options of `pyarrow.orc.write_table`."""
+    """Returns a table, and options of `pyarrow.orc.write_table`."""
     rng = random.Random(f"orc {seed}")
     made = table(rng, orc_scalars())
     return Case(seed, made, orc_options(rng, made))
 
 
 def orc_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
-    """Options of `pyarrow.orc.write_table` that fit a table."""
+    """Returns options of `pyarrow.orc.write_table` that fit a table."""
     options: dict[str, Any] = {
         "compression": rng.choice(["uncompressed", "snappy", "zlib", "lz4", "zstd"]),
         "compression_block_size": rng.choice([65_536, 262_144]),

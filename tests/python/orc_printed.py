@@ -1,4 +1,4 @@
-"""Values as the reference tools in Java print the rows of ORC files: what is written is compared with these."""
+"""Values as the reference tools in Java print the rows of ORC files, for comparison with written values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ BEGINNING = datetime.datetime(1970, 1, 1)
 
 
 def printed(array: pa.Array, offset: Any = None) -> list[Any]:
-    """The values, each as the JSON of the tools has it; `offset` says how far clocks are ahead of UTC at an instant,
-    in seconds."""
+    """Returns the values as in the tools' JSON; `offset` gives the offset of clocks from UTC at an instant, in seconds."""
     kind = array.type
     valid = array.is_valid().to_pylist()
     if pa.types.is_struct(kind):
@@ -38,7 +37,7 @@ def printed(array: pa.Array, offset: Any = None) -> list[Any]:
     elif pa.types.is_binary(kind):
         values = [value if value is None else list(value) for value in array.to_pylist()]
     elif pa.types.is_floating(kind):
-        # So are values that are no numbers equal, and zeros of different signs not.
+        # This makes NaNs equal, and zeros of different signs different.
         values = [repr(value) for value in array.cast(pa.float64()).to_pylist()]
     else:
         values = array.to_pylist()
@@ -46,7 +45,7 @@ def printed(array: pa.Array, offset: Any = None) -> list[Any]:
 
 
 def clock(value: int, kind: pa.TimestampType, offset: Any) -> str:
-    """A timestamp as Java has it: with as many digits behind the point as it needs, and at least one."""
+    """Formats a timestamp as Java does: with as many fraction digits as needed, and at least one."""
     seconds, fraction = divmod(value, PER_SECOND[kind.unit])
     nanoseconds = fraction * 10**9 // PER_SECOND[kind.unit]
     if kind.tz and offset:
@@ -56,7 +55,7 @@ def clock(value: int, kind: pa.TimestampType, offset: Any) -> str:
 
 
 def parsed(value: Any, kind: pa.DataType) -> Any:
-    """A value that the tools printed, made comparable with those above."""
+    """Parses a value printed by the tools into one comparable with those above."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -72,7 +71,7 @@ def parsed(value: Any, kind: pa.DataType) -> Any:
 
 
 def unlike(rows: list[dict[str, Any]], table: pa.Table, offset: Any = None) -> list[str]:
-    """What is different between the rows that were printed of a file, and the table that it was written from."""
+    """Returns the differences between the printed rows of a file, and the table that it was written from."""
     if len(rows) != table.num_rows:
         return [f"{len(rows)} rows, not {table.num_rows}"]
     wrong = []

@@ -1,7 +1,7 @@
-"""The runs that whole numbers of an ORC file are written in: what kind each is, and how wide its numbers are packed.
+"""The runs of integers in an ORC file: the kind and the packed width of each.
 
-After "Integer Run Length Encoding, version 2" of the specification. The tools in Java say where streams lie; the files
-are not compressed.
+Follows "Integer Run Length Encoding, version 2" of the specification. The tools in Java report the positions of
+streams; the files are not compressed.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# What the five bits of a header stand for.
+# Widths by the five-bit code in a header.
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
 
 
 class Run(NamedTuple):
     kind: str
-    # Bits of a number; of short repeats, bytes of their value; of deltas that are all the same, 0.
+    # Bits per number; for short repeats, bytes of the value; for deltas that are all the same, 0.
     width: int
     count: int
     # Bits of the patches of a patched base.
@@ -24,7 +24,7 @@ class Run(NamedTuple):
 
 
 def streams(path: Path, report: dict[str, Any], section: str) -> dict[int, list[bytes]]:
-    """The streams of a kind by the number of their column, one for each stripe."""
+    """Returns the streams of a kind by column number, one for each stripe."""
     data, found = path.read_bytes(), {}
     for stripe in report["stripes"]:
         for stream in stripe["streams"]:
@@ -35,7 +35,7 @@ def streams(path: Path, report: dict[str, Any], section: str) -> dict[int, list[
 
 
 def runs(data: bytes) -> Iterator[Run]:
-    """The runs of a stream."""
+    """Yields the runs of a stream."""
     at = 0
     while at < len(data):
         first, second = data[at], data[at + 1]
@@ -63,12 +63,12 @@ def runs(data: bytes) -> Iterator[Run]:
 
 
 def packed(count: int, width: int) -> int:
-    """Bytes of so many numbers of so many bits."""
+    """Returns the bytes of `count` numbers of `width` bits."""
     return (count * width + 7) // 8
 
 
 def behind_varint(data: bytes, at: int) -> int:
-    """Where a number of seven bits a byte ends."""
+    """Returns the offset after a varint."""
     while data[at] & 0x80:
         at += 1
     return at + 1

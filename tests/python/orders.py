@@ -22,7 +22,8 @@ UTC = datetime.timezone.utc
 
 
 def orders(rows: int, seed: int = 3) -> pa.Table:
-    """So many orders: the types that both Parquet and ORC have, each a tenth null but the keys."""
+    """Returns `rows` orders, of the types that both Parquet and ORC have; a tenth of each column is null, except for
+    keys."""
     random_ = random.Random(seed)
 
     def column(kind: pa.DataType, make: Any) -> pa.Array:

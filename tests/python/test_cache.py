@@ -1,4 +1,4 @@
-"""Caches: what they count, who shares them, and how they end."""
+"""Caches: their counters, sharing, and lifetime."""
 
 from __future__ import annotations
 

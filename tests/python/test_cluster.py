@@ -1,4 +1,4 @@
-"""Several nodes as one: placement, a file system over nodes, and scans by nodes, of which some do not answer."""
+"""Several nodes as one: placement, a file system over nodes, and scans by nodes, some of which do not answer."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_single_text_is_no_list() -> None:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a bucket: small files, and large ones whose bytes tell where they are."""
+    """The folder of a bucket: small files, and large ones whose bytes encode their offsets."""
     folder = tmp_path_factory.mktemp("lake")
     (folder / "small").mkdir()
     for n in range(20):
@@ -100,7 +100,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nodes(tmp_path: Path, lake: Path) -> Iterator[list[Node]]:
-    """Three nodes over the same folder, that do not know each other."""
+    """Three independent nodes over the same folder."""
     started: list[Node] = []
     try:
         for n in range(3):
@@ -114,7 +114,7 @@ def nodes(tmp_path: Path, lake: Path) -> Iterator[list[Node]]:
 
 @pytest.fixture
 def entries(nodes: list[Node]) -> list[str]:
-    """The nodes as entries of a list, with ids."""
+    """Returns the nodes as entries of a list, with ids."""
     return [f"node-{n}={s3_address(node)}" for n, node in enumerate(nodes)]
 
 
@@ -232,7 +232,7 @@ def test_a_file_system_that_cannot_be_is_an_error(root: Any, nodes: list[str], m
 
 @pytest.fixture
 def orders_nodes(tmp_path: Path, files: dict[str, Path]) -> Iterator[list[Node]]:
-    """Two nodes over the files of `orders`, that accept each other's tickets."""
+    """Two nodes over the files of `orders` that accept each other's tickets."""
     bucket = Bucket("lake", str(files["parquet"].parent))
     started: list[Node] = []
     try:
@@ -273,7 +273,7 @@ def test_a_scan_goes_on_when_its_node_dies(orders_nodes: list[Node], table: pa.T
 
 
 class FakeDoor(fl.FlightServerBase):
-    """A Flight door whose tickets are ranges of numbers; it may break off."""
+    """A Flight door whose tickets are ranges of numbers; its streams may fail half-way."""
 
     def __init__(self) -> None:
         super().__init__("grpc://127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""The command `stylobate` as the wheel installs it: it does what a binary would, where Python would do otherwise."""
+"""The command `stylobate` as the wheel installs it: it behaves like a binary where Python would behave differently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ PATIENCE = 30
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without settings of a node, and without the `COLUMNS` that readline adds for child processes."""
+    """Returns the environment without settings of a node, and without the `COLUMNS` that readline adds for child
+    processes."""
     return {name: text for name, text in os.environ.items() if not name.startswith("STYLOBATE_")} | more
 
 
@@ -33,7 +34,7 @@ def run(*arguments: str | bytes, **options: object) -> subprocess.CompletedProce
 
 
 def listens(folder: Path, *flags: str) -> tuple[subprocess.Popen[str], str]:
-    """A node that has opened its doors, and the address of its admin door."""
+    """Starts a node; returns it once its doors are open, with the address of its admin door."""
     command = [COMMAND, "serve", "--origin", f"lake={folder}", *DOORS, *flags]
     node = subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -132,7 +133,7 @@ def test_a_node_serves_until_it_is_told_to_stop(lake: Path, stop: signal.Signals
 
 
 def test_ctrl_c_ends_a_verb_that_does_not_listen_for_it(tmp_path: Path) -> None:
-    """Python's own handler would only take a note of the signal, and the command would go on."""
+    """Python's own handler would only record the signal, and the command would continue."""
     command = [COMMAND, "demo", "--scale", "10"]
     env = environment(TMPDIR=str(tmp_path))
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -155,7 +156,7 @@ def test_the_demo_runs(tmp_path: Path) -> None:
 
 
 def test_the_package_needs_no_other(tmp_path: Path) -> None:
-    """In an environment with nothing but it: what is imported later has a test of its own."""
+    """In an otherwise empty environment; another test covers lazy imports."""
     (tmp_path / "stylobate").symlink_to(Path(st.__file__).parent)
     code = "import sys; sys.path.insert(0, sys.argv[1]); import stylobate.__main__ as it; print(it.main.__module__)"
     bare = subprocess.run(

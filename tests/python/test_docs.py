@@ -1,4 +1,4 @@
-"""The documentation runs, and the stubs name what there is."""
+"""The documentation's examples run, and the stubs list exactly the public names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STUBS = Path(st.__file__).parent / "_stylobate.pyi"
 
 
 def documented() -> Iterator[tuple[str, str]]:
-    """The name and documentation of everything that has examples."""
+    """Yields the name and documentation of everything that has examples."""
     seen: set[str] = set()
     for name in [*MODULES, "stylobate._stylobate"]:
         module = importlib.import_module(name)
@@ -90,7 +90,7 @@ def test_what_is_public_is_documented() -> None:
 
 
 def names_in_stubs() -> dict[str, set[str]]:
-    """Public names of the stubs: of the module under "", and of each class."""
+    """Returns the public names of the stubs: of the module under "", and of each class."""
     names: dict[str, set[str]] = {"": set()}
     for node in ast.parse(STUBS.read_text()).body:
         if isinstance(node, ast.ClassDef):

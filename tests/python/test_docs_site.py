@@ -35,7 +35,7 @@ class Example:
     source: str
 
     def compiled(self) -> CodeType:
-        """The code, with the line numbers of the page."""
+        """Returns the code, with the line numbers of the page."""
         return compile("\n" * self.line + self.source, str(self.page), "exec")
 
 
@@ -53,7 +53,7 @@ def pages_with_examples() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables that the examples read, which are made once."""
+    """The tables that the examples read, generated once."""
     folder = tmp_path_factory.mktemp("docs") / "tpch"
     st.generate_tpch(0.01, folder, tables=["lineitem", "orders"], durability="none")
     settle(*folder.glob("*.parquet"))
@@ -74,7 +74,7 @@ def test_the_examples_of_a_page_run(
 
 
 def test_every_block_of_python_is_found() -> None:
-    """A fence with another info string, or one that is indented, would silently not run."""
+    """A fence with another info string, or an indented one, would silently not run."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         fences = re.findall(r"^[ \t]*```+ *py\S*.*$", page.read_text(), re.MULTILINE)
         assert len(fences) == len(list(examples(page))), f"{page.relative_to(ROOT)}: {fences}"

@@ -1,4 +1,4 @@
-"""Encrypted Parquet files that pyarrow wrote: read with their keys, and with none or others an error that says so."""
+"""Encrypted Parquet files written by pyarrow: read with their keys; without keys or with wrong ones, a clear error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 
 
 class Vault(pe.KmsClient):  # type: ignore[misc, name-defined]
-    """Wraps keys by not wrapping them, and knows each by the name of its master key."""
+    """Wraps keys by leaving them as they are, labelled with the name of the master key."""
 
     keys: dict[str, bytes] = {}
 
@@ -37,7 +37,7 @@ class Vault(pe.KmsClient):  # type: ignore[misc, name-defined]
 
 
 def table(rows: int = 20_000) -> pa.Table:
-    """Columns of several types, with nulls, of which `text` repeats and `many` does not."""
+    """Returns columns of several types, with nulls; `text` repeats and `many` does not."""
     numbers = [None if row % 11 == 3 else row for row in range(rows)]
     return pa.table({
         "number": pa.array(numbers, pa.int64()),
@@ -55,7 +55,7 @@ def write_uniform(path: Path, rows: pa.Table, key: bytes = FOOTER_KEY, **options
 
 
 def write_by_column(path: Path, rows: pa.Table, *, plaintext_footer: bool = False, **options: Any) -> dict[str, Any]:
-    """Encrypts columns with keys of their own, all but `plain`; returns what decrypts the file."""
+    """Encrypts columns with keys of their own, except for `plain`; returns the decryption options of the file."""
     columns = {"k1": ["number"], "k2": ["text"], "k3": ["many"], "k4": ["record.a"], "k5": ["record.b.list.element"]}
     given = pe.EncryptionConfiguration(
         footer_key="footer",
@@ -75,7 +75,7 @@ def write_by_column(path: Path, rows: pa.Table, *, plaintext_footer: bool = Fals
 
 
 def assert_reads(path: Path, rows: pa.Table, decryption: dict[str, Any]) -> None:
-    """Whole, column by column, filtered, limited, as dictionaries and page by page."""
+    """Checks whole reads, single columns, filters, limits, dictionaries and single pages."""
     with st.Cache(memory="64MiB") as cache:
 
         def read(**given: Any) -> pa.Table:
@@ -237,7 +237,7 @@ def test_a_page_that_was_changed_is_not_read(memory: str, tmp_path: Path) -> Non
 
 
 def data_end(path: Path) -> int:
-    """Where the footer begins."""
+    """Returns the offset of the footer."""
     data = path.read_bytes()
     return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
 
@@ -262,7 +262,7 @@ def test_pages_of_another_file_are_not_read(algorithm: str, memory: str, tmp_pat
 def test_changed_pages_without_authentication_are_errors_or_values(
     memory: str, compression: str, tmp_path: Path
 ) -> None:
-    """Of AES_GCM_CTR_V1; with checksums, each change is found."""
+    """For AES_GCM_CTR_V1; with checksums, each change is detected."""
     path, rows = tmp_path / "a.parquet", table(300)
     properties = pe.create_encryption_properties(FOOTER_KEY, encryption_algorithm="AES_GCM_CTR_V1")
     for checksums in (False, True):
@@ -305,7 +305,7 @@ def test_what_was_decrypted_is_not_shared(plaintext_footer: bool, tmp_path: Path
 
 
 def entries(stats: Any) -> int:
-    """Decoded chunks, footers and indexes in memory."""
+    """Returns the number of decoded chunks, footers and indexes in memory."""
     return int(stats["entries"])
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong is an exception of the package's tree, with a text that says what to do."""
+"""Errors are exceptions of the package's hierarchy, with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_columns_of_one_name_are_told_by_their_place(second: object, memory: str
             with pytest.raises(st.SchemaError, match="column x: several columns have this name: ask for all"):
                 st.scan(tmp_path / name, cache=cache, **asked).to_arrow()
 
-    # The same in several files, and others.
+    # The same errors in several files, and others.
     two = [tmp_path / "a.parquet", tmp_path / "own.parquet"]
     assert st.scan(two, cache=cache).to_arrow().equals(pa.concat_tables([table, table]))
     for place, columns in enumerate((["y", "x", "x"], ["x", "y"], ["x", "x", "x", "y"])):

@@ -1,4 +1,4 @@
-"""The file system for fsspec: what it lists and reads, and who uses it."""
+"""The fsspec file system: listings, reads, and libraries that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters made of columns: operators, literals of every type, and what they look like."""
+"""Filters built from columns: operators, literals of every type, and their printed form."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ COMPARED: list[tuple[str, Any, list[int]]] = [
 @pytest.mark.parametrize(
     ("column", "value", "wanted"),
     COMPARED,
-    # The address of a memoryview is another one in each process.
+    # The address of a memoryview differs between processes.
     ids=[f"{c} = {'memoryview' if isinstance(v, memoryview) else repr(v)}" for c, v, _ in COMPARED],
 )
 def test_a_literal_is_equal_to_the_values_it_stands_for(

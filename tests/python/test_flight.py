@@ -1,4 +1,4 @@
-"""Scans that a node does, through its Flight door."""
+"""Scans that a node executes, through its Flight door."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and engines take a scan: as what its methods give, and as an Arrow stream."""
+"""Data frames and engines accept a scan: through its methods, and as an Arrow stream."""
 
 from __future__ import annotations
 

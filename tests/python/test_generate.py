@@ -1,4 +1,4 @@
-"""The tables of benchmarks: files and streams, beside what the reference generator makes."""
+"""Benchmark tables, in files and streams, compared with the reference generator's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = ["region", "nation", "supplier", "customer", "part", "partsupp", "order
 
 
 def summed(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[list[tuple[str, str]], tuple[int, ...]]:
-    """The columns and their types; the rows, the sum of the hashes of each column, and that of whole rows."""
+    """Returns the columns and their types; the row count, the sum of the hashes of each column, and that of whole rows."""
     described = connection.sql(f"DESCRIBE SELECT * FROM '{file}'").fetchall()
     columns = [(name, kind) for name, kind, *_ in described]
     sums = [f"sum(hash({name}))" for name, _ in columns]

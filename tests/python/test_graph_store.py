@@ -1,4 +1,4 @@
-"""`GraphStore`: what is written is found, in each version as it was; writers, errors, traversals, upkeep, S3."""
+"""`GraphStore`: reads return what was written, in each version; writers, errors, traversals, maintenance, S3."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def store(tmp_path: Path, cache: st.Cache) -> st.GraphStore:
 
 
 def settled(store: st.GraphStore, is_compact: bool) -> st.Snapshot:
-    """The newest version, as commits left it or as bases."""
+    """Returns the newest version, uncompacted or compacted into bases."""
     if is_compact:
         store.compact(force=True)
     return store.snapshot()
 
 
-# What is found.
+# Lookups.
 
 
 @pytest.mark.parametrize("is_compact", [False, True])
@@ -193,7 +193,7 @@ def test_a_warm_traversal_costs_microseconds(store: st.GraphStore, tmp_path: Pat
         begin = time.perf_counter()
         likes()
         took.append(time.perf_counter() - begin)
-    # Much more than it takes: machines of tests are shared, and what is not cached takes milliseconds.
+    # Much more than it takes: test machines are shared, and uncached reads take milliseconds.
     assert sorted(took)[len(took) // 2] < 500e-6
 
 
@@ -347,7 +347,7 @@ def test_a_schema_that_cannot_be_is_refused(
 
 
 def tables(folder: Path) -> tuple[dict[str, Any], dict[Any, Any]]:
-    """Vertices and edges in files and in memory."""
+    """Returns vertices and edges in files and in memory."""
     people = pa.table({"id": range(1_000), "name": [f"person {n}" for n in range(1_000)]})
     pq.write_table(people, folder / "people.parquet")
     knows = pa.table({"a": [n for n in range(1_000)], "b": [n * 7 % 1_000 for n in range(1_000)]})
@@ -403,7 +403,7 @@ def test_a_load_that_fails_leaves_what_was(store: st.GraphStore) -> None:
     assert store.snapshot().edge_count("KNOWS") == before.edge_count("KNOWS")
 
 
-# Upkeep.
+# Maintenance.
 
 
 def test_compaction_changes_no_answer(store: st.GraphStore) -> None:
@@ -543,7 +543,7 @@ def test_other_threads_run_during_long_work(tmp_path: Path, cache: st.Cache, wor
     while not ended.wait(0.002):
         ticks += 1
     thread.join()
-    # Who waits for a lock that the work holds ticks once, or twice.
+    # A thread that waits for a lock held by the work ticks once or twice.
     assert ticks > 5
 
 
@@ -581,7 +581,7 @@ def test_without_pyarrow_answers_are_arrow_all_the_same(store: st.GraphStore, mo
 
 @pytest.fixture
 def bucket(origin: Origin, proxy: Proxy) -> Callable[[], dict[str, Any]]:
-    """Where a store is in a bucket, and what lets in. The server of the tests refuses long keys."""
+    """Returns the URL and the options of a store in a bucket. The tests' server refuses long keys."""
     options = origin_options(proxy.endpoint)
     return lambda: {"url": "s3://lake/gs", "storage_options": options}
 

@@ -1,4 +1,4 @@
-"""`GraphStore`: what holds whatever the memory, after a kill, in a bucket with two writers; each base is a graph."""
+"""`GraphStore` under any memory limit, after a kill, and in a bucket with two writers; each base is a graph."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ PERSONS = 60
 
 
 def lived_in(path: Path, cache: st.Cache) -> st.GraphStore:
-    """A base, commits in the log and in files, updates and deletions; parallel edges, and edges from a person to
-    themselves."""
+    """A base, commits in the log and in files, updates and deletions; parallel edges, and loops."""
     store = st.GraphStore.create(
         path, SCHEMA, cache=cache, durability="none", vertex_chunk_size=16, edge_chunk_size=32, inline_limit=1_500
     )
@@ -49,7 +48,7 @@ def lived_in(path: Path, cache: st.Cache) -> st.GraphStore:
 
 
 def answers(snapshot: st.Snapshot) -> dict[str, Any]:
-    """What a version says, asked in every way."""
+    """Returns the contents of a version, queried in every way."""
     persons = snapshot.vertices("Person").to_pydict()
     everyone, keys = persons["_index"], persons["id"]
     hops = snapshot.start("Person", [1, 7]).out("KNOWS", columns=["since"], name="friend").in_("KNOWS", name="other")
@@ -90,7 +89,7 @@ def test_compaction_and_time_travel_change_no_answer_of_any_version(tmp_path: Pa
     done = store.compact(force=True)
     assert {one.type for one in done} == {"Person", "Person_KNOWS_Person"} and all(one.rewritten for one in done)
     last = answers(store.snapshot())
-    # Rows of a vertex come part by part: in one base they are in the order of neighbours.
+    # A vertex's rows come part by part: within one base they are in the order of neighbors.
     assert last["edges"] == before[versions[-1]]["edges"] and last["persons"] == before[versions[-1]]["persons"]
     with st.Cache(memory="16MiB") as other:
         opened = st.GraphStore.open(tmp_path / "store", cache=other)
@@ -152,7 +151,7 @@ def test_whoever_is_killed_leaves_whole_commits(tmp_path: Path, inline: int) -> 
             store = st.GraphStore.open(tmp_path / "store", cache=cache)
             snapshot = store.snapshot()
             done = snapshot.edge_count("KNOWS")
-            # One commit may be done that nobody was told of.
+            # One commit may have been made without being acknowledged.
             assert done in (told, told + 1) and snapshot.vertex_count("Person") == 2 * done
             pairs = sorted(zip(*snapshot.edges("KNOWS").to_pydict().values()))
             assert pairs == [(2 * n, 2 * n + 1, n) for n in range(done)]
@@ -196,7 +195,7 @@ def test_readers_in_threads_see_whole_commits(tmp_path: Path, cache: st.Cache) -
 
 @pytest.fixture
 def bucket(origin: Origin, proxy: Proxy, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Where a store of this test alone is in a bucket, and what lets in."""
+    """Returns the URL and the options of a store of this test alone, in a bucket."""
     options = origin_options(proxy.endpoint)
     return {"url": f"s3://lake/{zlib.crc32(request.node.name.encode())}", "storage_options": options}
 
@@ -246,7 +245,7 @@ def test_all_upkeep_is_done_in_a_bucket(bucket: dict[str, Any], cache: st.Cache,
     assert len(expected) == 48
     assert {one.type for one in store.compact(force=True)} == {"Person", "Person_KNOWS_Person"}
     assert Counter(zip(*store.snapshot().edges("KNOWS").to_pydict().values())) == expected
-    # What a writer follows stays, too.
+    # Versions that a writer builds on are kept too.
     del before, writer
     gone = store.gc(0, even_young=True)
     assert gone.versions and gone.files >= 3

@@ -1,5 +1,5 @@
-"""`GraphStore` where it is hard to be right: garbage and work that takes hours, loads that failed, text that looks like
-numbers, logs that nobody wrote, what small chunks weigh."""
+"""Difficult cases of `GraphStore`: garbage collection beside operations that take hours, failed loads, text that looks
+like numbers, forged logs, the size of small chunks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def create(tmp_path: Path, cache: st.Cache) -> Callable[..., st.GraphStore]:
-    """Makes a store in the folder `store`."""
+    """Creates a store in the folder `store`."""
 
     def create_store(schema: dict[str, Any] | None = SCHEMA, **options: Any) -> st.GraphStore:
         return st.GraphStore.create(tmp_path / "store", schema, cache=cache, durability="none", **options)
@@ -45,20 +45,20 @@ def files(folder: Path) -> list[Path]:
 
 
 def hours_pass(folder: Path) -> None:
-    """Makes files look as if they had been written two hours ago."""
+    """Backdates files by two hours."""
     then = time.time() - 2 * HOUR
     for path in files(folder):
         os.utime(path, (then, then))
 
 
 def signed(path: Path, record: dict[str, Any]) -> None:
-    """Writes a record of the log, with the checksum that it ends with."""
+    """Writes a log record with its trailing checksum."""
     text = json.dumps({name: value for name, value in record.items() if name != "crc32"}, separators=(",", ":"))
     begin = text.encode()[:-1]
     path.write_bytes(begin + b',"crc32":"%08x"}' % zlib.crc32(begin))
 
 
-# Garbage, and work that takes longer than garbage must be old.
+# Garbage, and operations that take longer than the minimum age of garbage.
 
 
 def test_a_load_that_takes_hours_loses_nothing_to_a_collection(
@@ -78,7 +78,7 @@ def test_a_load_that_takes_hours_loses_nothing_to_a_collection(
     try:
         store.load({"Person": PEOPLE}, {KNOWS: reader})
     except st.StylobateError:
-        pass  # That would be told in time.
+        pass  # The error is detected in time.
     opened = st.GraphStore.open(folder)
     assert opened.verify().flaws == []
 
@@ -164,7 +164,7 @@ def test_texts_that_look_like_numbers_stay_texts(create: Callable[..., st.GraphS
     assert found["zip"].to_pylist() == ["01234", "00999"]
 
 
-# What is said wrong.
+# Wrong arguments.
 
 
 def test_a_property_has_no_name_that_answers_need(create: Callable[..., st.GraphStore]) -> None:
@@ -196,7 +196,7 @@ def test_a_log_whose_rows_have_other_types_is_an_error(
         assert any("_log" in flaw for flaw in opened.verify().flaws)
 
 
-# What things cost.
+# Costs.
 
 
 def test_a_small_chunk_weighs_what_is_in_it(create: Callable[..., st.GraphStore], tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_small_chunk_weighs_what_is_in_it(create: Callable[..., st.GraphStore]
         store = st.GraphStore.open(tmp_path / "store", cache=cache)
         assert store.snapshot().edge_lookup("KNOWS", 3, 3)["since"].to_pylist() == [3]
         memory = store.stats()["memory"]
-        # 101 offsets, 100 neighbours and 100 days of 8 bytes.
+        # 101 offsets, 100 neighbors and 100 days of 8 bytes.
         assert memory["offsets"]["bytes"] < 16 << 10 and memory["edge_columns"]["bytes"] < 32 << 10
 
 

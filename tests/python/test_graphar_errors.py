@@ -1,4 +1,4 @@
-"""Graphs that are damaged, and questions that make no sense: an error that names the file or what there is instead."""
+"""Damaged graphs and invalid queries: an error that names the file or the valid alternatives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def graph(samples: Path, tmp_path: Path) -> Path:
 
 
 def read_all(folder: Path) -> None:
-    """Everything there is, in every way."""
+    """Reads everything, in every way."""
     graph = st.open_graph(folder / "ldbc_sample.graph.yml")
     people = graph.vertices("person")
     everyone = range(people.count)
@@ -60,7 +60,7 @@ def read_all(folder: Path) -> None:
 
 
 def refused(folder: Path, *names: str) -> None:
-    """What reading says names one of the files."""
+    """Checks that reading raises an error that names one of the files."""
     with pytest.raises(st.StylobateError, match="|".join(map(re.escape, names))):
         read_all(folder)
 
@@ -101,7 +101,7 @@ def test_a_count_of_another_size_or_sign_is_named(name: str, content: bytes, gra
     refused(graph, name)
 
 
-# Counts that disagree with the chunks. Which of the two is wrong cannot be known; either may be named.
+# Counts that disagree with the chunks. It cannot be known which of the two is wrong; either may be named.
 
 
 @pytest.mark.parametrize("count", [904, 1_000, 1_001, 10**6, 2**62])
@@ -256,7 +256,7 @@ def test_a_description_that_is_none_is_named(name: str, content: bytes, graph: P
     refused(graph, name)
 
 
-# Questions.
+# Queries.
 
 
 def test_what_is_not_there_is_named_with_what_is(samples: Path) -> None:

@@ -1,4 +1,4 @@
-"""The examples for graphs find what networkx finds."""
+"""The graph examples give the same results as networkx."""
 
 from __future__ import annotations
 

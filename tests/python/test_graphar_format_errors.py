@@ -1,4 +1,4 @@
-"""Chunks of ORC, CSV and JSON that are missing, cut off or hold something else: an error that names the file."""
+"""ORC, CSV and JSON chunks that are missing, truncated or have other contents: an error that names the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHUNKS += [DATES, "edge/person_knows_person/ordered_by_dest/offset/chunk9"]
 
 @pytest.fixture(scope="session")
 def whole(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The sample in each format. JSON is made of its Parquet files."""
+    """The sample in each format. JSON is converted from its Parquet files."""
     folders = {format: samples / "graphar/ldbc_sample" / format for format in ("orc", "csv")}
     folder = tmp_path_factory.mktemp("json") / "graph"
     shutil.copytree(samples / "graphar/ldbc_sample/parquet", folder, copy_function=shutil.copyfile)
@@ -78,7 +78,7 @@ def write(path: Path, table: pa.Table, format: str) -> None:
 
 
 def read_all(folder: Path) -> None:
-    """Everything there is, in every way."""
+    """Reads everything, in every way."""
     graph = st.open_graph(folder / FILE)
     people, edges = graph.vertices("person"), graph.edges(*KNOWS)
     people.to_arrow()
@@ -92,7 +92,7 @@ def read_all(folder: Path) -> None:
 
 
 def refused(folder: Path, *names: str) -> str:
-    """What reading says, which names one of the files."""
+    """Returns the error raised by reading, which names one of the files."""
     with pytest.raises(st.StylobateError, match="|".join(map(re.escape, names))) as caught:
         read_all(folder)
     return str(caught.value)
@@ -115,7 +115,7 @@ def test_a_missing_chunk_is_named(name: str, graph: Path) -> None:
 @pytest.mark.parametrize("name", CHUNKS)
 def test_a_chunk_that_is_cut_off_is_named(name: str, graph: Path) -> None:
     content = (graph / name).read_bytes()
-    # Cut in the middle of a row too: what is left of it may be a row.
+    # Truncated in the middle of a row too: the rest may be a valid row.
     cuts = {0, 1, 30, len(content) // 3, len(content) // 2, len(content) - 40}
     for cut in sorted(cut for cut in cuts if 0 <= cut < len(content)):
         (graph / name).write_bytes(content[:cut])
@@ -129,7 +129,7 @@ def test_a_chunk_of_other_bytes_is_named(name: str, graph: Path, format: str) ->
     content = (graph / name).read_bytes()
     middle = len(content) // 2
     for other in (b"\0" * 500, bytes(range(256)) * 4, content[:middle] + b"\xff\xfe\0" + content[middle + 3 :]):
-        # ORC has no checksums: what is changed within a stripe may be read as other values.
+        # ORC has no checksums: changes within a stripe may be read as other values.
         if format == "orc" and other[:9] == content[:9]:
             continue
         (graph / name).write_bytes(other)
@@ -143,12 +143,12 @@ def test_a_chunk_of_other_bytes_is_named(name: str, graph: Path, format: str) ->
 def test_a_chunk_with_more_or_fewer_rows_is_named(name: str, graph: Path, format: str) -> None:
     table = read(graph / name, format)
     changed = [table.slice(1), table.slice(0, table.num_rows - 1), table.slice(0, 0)]
-    # Offsets of the last part may be filled up.
+    # Offsets of the last part may be padded.
     changed += [] if name.endswith("offset/chunk9") else [pa.concat_tables([table, table.slice(0, 1)])]
     for other in changed:
         write(graph / name, other, format)
         said = refused(graph, name)
-        # A JSON file of no rows has no columns, and a list may begin elsewhere than at 0.
+        # A JSON file without rows has no columns, and a list may begin elsewhere than at 0.
         assert re.search("rows|offset|column|edge", said), said
     write(graph / name, table, format)
     read_all(graph)
@@ -214,7 +214,7 @@ def test_columns_that_are_missing_or_of_other_types_are_refused(
     table = changed(read(graph / name, format))
     write(graph / name, table, format)
     if format == "json" and name in (IDS, DATES) and "other" in table.column_names:
-        read_all(graph)  # Lines need not name what is null.
+        read_all(graph)  # Lines may omit nulls.
     else:
         refused(graph, name)
 

@@ -1,4 +1,4 @@
-"""The memory of a write of a graph is that of its budget and of its chunks, and not of its edges."""
+"""The memory of a graph write depends on its budget and its chunks, not on its edges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import stylobate as st
 
 BATCHES, ROWS = 120, 100_000
-# Sorted for both of their ends in memory, the edges would take 576 MB.
+# Sorted by both ends in memory, the edges would take 576 MB.
 MOST_MEBIBYTES = 400
 WRITE = """
 import re, sys
@@ -41,7 +41,7 @@ print(peak() - before)
 
 def test_many_edges_are_sorted_in_little_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITE, str(tmp_path / "g"), str(BATCHES), str(ROWS)]
-    # What the allocator keeps of freed memory depends on how busy the machine is.
+    # The freed memory that the allocator keeps depends on how busy the machine is.
     environment = {**os.environ, "MIMALLOC_PURGE_DELAY": "0", "MIMALLOC_ALLOW_THP": "0"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""What `write_graph` makes in the smallest chunks, and of the oddest edges, as the official package reads it."""
+"""Output of `write_graph` with the smallest chunks and the most unusual edges, as the official package reads it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from graphar_random import FORMATS, LISTS
 from test_graphar_write import HAS_OFFICIAL, KNOWS, graph_file
 
 PARTS = Path(__file__).with_name("graphar_official_parts.py")
-# Of vertices and of edges.
+# Chunk sizes of vertices and of edges.
 SIZES = [(1, 1), (2, 2), (3, 3), (1, 3), (50, 1)]
 Written: TypeAlias = "list[tuple[tuple[int, int], Path, dict[str, Any]]]"
 LIKES = ("person", "likes", "post")
 PEOPLE = pa.table({"id": list(range(10, 80, 10)), "name": ["Ada", "", "Ben", "Cid", "ü", "a,b", "Eva"]})
 POSTS = pa.table({"id": [5, 6, 7], "text": ["x y", 'q"u', "it's"]})
-# Loops, edges that are there two and three times, both ways between two, and vertices without any: 1, 3 and 5.
+# Loops, double and triple edges, edges in both directions between two vertices, and vertices without edges: 1, 3 and 5.
 PAIRS = [(0, 0), (0, 2), (2, 0), (2, 2), (2, 2), (2, 4), (2, 4), (2, 4), (6, 0), (4, 6), (6, 6)]
-# As they are given: not in the order of any list.
+# As passed in: not in the order of any list.
 SHUFFLED = [PAIRS[at * 7 % len(PAIRS)] for at in range(len(PAIRS))]
 GIVEN = [(3, 2), (0, 2), (0, 0), (3, 2)]
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not HAS_OFFICIAL, reason="the official package h
 
 
 def edges_of(pairs: list[tuple[int, int]], kind: str) -> pa.Table:
-    """Edges by index; each has a weight and a note of its own."""
+    """Returns edges by index; each has a distinct weight and note."""
     count = len(pairs)
     return pa.table({
         "src": pa.array([pair[0] for pair in pairs], pa.int64()),
@@ -47,7 +47,7 @@ def edges_of(pairs: list[tuple[int, int]], kind: str) -> pa.Table:
 
 
 def write(folder: Path, sizes: tuple[int, int], format: str, empty: bool = False) -> Path:
-    """The graph of people and posts in all lists; one edge type is directed, and the other is not."""
+    """Writes the graph of people and posts in all lists; one edge type is directed, and the other is not."""
     few = 0 if empty else None
     vertices = {
         "person": {"data": PEOPLE.slice(0, few), "key": "id"},
@@ -64,20 +64,20 @@ def write(folder: Path, sizes: tuple[int, int], format: str, empty: bool = False
 
 
 def officially(paths: list[Path]) -> list[dict[str, Any]]:
-    """What the official package reads of graphs."""
+    """Returns the graphs as the official package reads them."""
     done = subprocess.run([sys.executable, str(PARTS), *map(str, paths)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2_000:]
     return json.loads(done.stdout)
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Ends, weight and note: what the official package has words for."""
+    """Returns ends, weight and note: the types that the official package supports."""
     names = [*table.column_names[:2], "weight", "note"]
     return list(zip(*(table[name].to_pylist() for name in names)))
 
 
 def edge_differences(path: Path, read: dict[str, Any], given: list[tuple[Any, ...]]) -> Iterator[str]:
-    """Where the official package finds other edges than were given, or finds them elsewhere than we do."""
+    """Yields the edges that the official package reads differently, or finds at other positions than we do."""
     edges = st.open_graph(path).edges(*read["name"])
     if read["lists"].keys() != set(LISTS):
         yield f"lists {list(read['lists'])}"
@@ -104,7 +104,7 @@ def edge_differences(path: Path, read: dict[str, Any], given: list[tuple[Any, ..
 
 @pytest.fixture(scope="module", params=FORMATS)
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """The graph in one of the formats and chunks of each of the sizes, and what the official package makes of it."""
+    """The graph in one of the formats and chunks of each of the sizes, and as the official package reads it."""
     folder = tmp_path_factory.mktemp(request.param)
     paths = [write(folder / str(at), sizes, request.param) for at, sizes in enumerate(SIZES)]
     return list(zip(SIZES, paths, officially(paths), strict=True))

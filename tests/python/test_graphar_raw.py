@@ -1,4 +1,4 @@
-"""Every official sample against the raw tables that it was made of, and against itself in each of the formats."""
+"""Every official sample compared with the raw tables that it was made from, and with itself in each of the formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphar_random import LISTS
 MODERN = "modern_graph/modern_graph"
 MOVIES = "neo4j/MovieGraph"
 LDBC = "ldbc_sample/parquet/ldbc_sample"
-# Graphs whose edges have when they were made as a text, as a date and as a point in time.
+# Graphs whose edges store their creation time as a string, a date or a timestamp.
 TIMES = ["", "_date", "_timestamp"]
 FORMATS = ["parquet", "orc", "csv", "json"]
 PERSON = ("id", "firstName", "lastName", "gender")
@@ -39,7 +39,7 @@ def opened(graphs: Path, name: str) -> Any:
 
 @remembered
 def raw(path: Path, delimiter: str = ",") -> pa.Table:
-    """A table as it was given: texts for what looks like a time."""
+    """Reads a raw table: values that look like times stay strings."""
     if path.suffix == ".json":
         return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
     if path.suffix == ".orc":
@@ -54,12 +54,12 @@ def raw(path: Path, delimiter: str = ",") -> pa.Table:
 
 
 def columns(table: pa.Table, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """The rows of some columns."""
+    """Returns the rows of some columns."""
     return list(zip(*(table[name].to_pylist() for name in names)))
 
 
 def by_key(graph: Any, edge: EdgeType, keys: tuple[str, str], found: pa.Table) -> list[tuple[Any, ...]]:
-    """Edges as raw tables name them: by the keys of their ends, with their properties."""
+    """Returns edges as raw tables identify them: by the keys of their ends, with their properties."""
     ends = [plain(graph.vertices(end).select([key]).to_arrow())[key] for end, key in zip(edge[::2], keys)]
     named = [end.take(found[side]).to_pylist() for end, side in zip(ends, (SOURCE, DESTINATION))]
     rest = [found[name].to_pylist() for name in found.column_names if name not in (SOURCE, DESTINATION)]
@@ -67,7 +67,7 @@ def by_key(graph: Any, edge: EdgeType, keys: tuple[str, str], found: pa.Table) -
 
 
 def assert_edges(graph: Any, edge: EdgeType, keys: tuple[str, str], expected: list[tuple[Any, ...]]) -> None:
-    """Each list has the edges of the raw table, and so have the neighbours that are found along it."""
+    """Checks that each list has the edges of the raw table, and that so do the neighbors found through it."""
     edges = graph.edges(*edge)
     assert edges.count == len(expected)
     for order in map(str, edges.adjacency_lists):
@@ -147,7 +147,7 @@ def test_edges_of_the_movies_are_those_of_their_tables(
     assert_edges(graph, ("Person", edge, "Movie"), ("name", "title"), expected)
 
 
-# The social network, whose edges carry a text, a date or a point in time.
+# The social network, whose edges have a string, a date or a timestamp.
 
 
 def moment(text: str) -> datetime.datetime:
@@ -192,7 +192,8 @@ def test_features_are_those_of_the_files(graphs: Path) -> None:
 
 
 def rewritten(graph: Any, folder: Path, format: str) -> Any:
-    """A copy of a graph in another format. JSON is not written: its chunks are made of those of Parquet."""
+    """Writes a copy of a graph in another format. JSON cannot be written: its chunks are converted from those of
+    Parquet."""
     vertices = {name: graph.vertices(name).to_arrow(with_index=False) for name in graph.vertex_types}
     edges = {
         tuple(edge): {
@@ -246,6 +247,6 @@ def test_every_sample_is_the_same_graph_in_every_format(
             found = plain(copy.edges(*edge, order=order).to_arrow())
             assert found.schema.equals(expected.schema)
             assert counted(found) == counted(expected), order
-            # The neighbours of one vertex may be in any order.
+            # The neighbors of one vertex may be in any order.
             own = found[SOURCE if order.endswith("source") else DESTINATION].to_pylist()
             assert not order.startswith("ordered") or own == sorted(own)

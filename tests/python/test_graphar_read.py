@@ -1,4 +1,4 @@
-"""`open_graph`: what it reads of the official samples is what their files hold, whatever the format and the order."""
+"""`open_graph` reads the official samples as their files have them, in any format and order."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ GRAPHS = [
 FORMATS = ["parquet", "orc", "csv"]
 KNOWS = ("person", "knows", "person")
 DIRECTIONS = {"out": ("ordered_by_source", SOURCE, DESTINATION), "in": ("ordered_by_dest", DESTINATION, SOURCE)}
-# Those who joined early have small ids.
+# Persons who joined early have small ids.
 EARLY_MEN = (st.col("gender") == "male", st.col("id") < 5_000_000_000)
 EARLY_MEN_OF_PYARROW = (pc.field("gender") == "male") & (pc.field("id") < 5_000_000_000)
 
 
 @pytest.fixture(scope="session", params=GRAPHS)
 def oracle(request: pytest.FixtureRequest, samples: Path) -> Oracle:
-    """Each of the samples, as its files say."""
+    """Each of the samples, as read from its files."""
     return sample(samples / "graphar" / f"{request.param}.graph.yml")
 
 

@@ -1,4 +1,4 @@
-"""What walks over a graph in a bucket ask for: each file once, and of large files the columns that are wanted."""
+"""Requests of traversals over a graph in a bucket: each file once, and of large files only the requested columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOCIAL = "walked/"
 LARGE = "large/"
 ROOM = "512MiB"
 MIB = 1 << 20
-# Of the large graph, whose edges are in one chunk: each column of it has as many bytes as 8 for each.
+# Edges of the large graph, all in one chunk: each of its columns takes 8 bytes per edge.
 EDGES = 400_000
 WEIGHTS = ["first", "second", "third"]
 
@@ -35,7 +35,7 @@ def recorder(origin: Origin) -> Iterator[Recorder]:
 
 
 def upload(origin: Origin, folder: Path, prefix: str) -> str:
-    """Puts the files of a folder below a prefix of the bucket, and returns the URL of that."""
+    """Uploads the files of a folder below a prefix of the bucket, and returns the URL of the prefix."""
     for path in folder.rglob("*"):
         if path.is_file():
             origin.s3.put_object(Bucket="lake", Key=f"{prefix}{path.relative_to(folder)}", Body=path.read_bytes())
@@ -43,7 +43,7 @@ def upload(origin: Origin, folder: Path, prefix: str) -> str:
 
 
 def asked_of(recorder: Recorder, folder: str) -> Counter[str]:
-    """The files below a folder that were asked for, with the number of requests of each."""
+    """Returns the requested files below a folder, with the number of requests of each."""
     start = f"/lake/{folder}"
     return Counter({path.removeprefix(start): n for path, n in recorder.asked.items() if path.startswith(start)})
 
@@ -59,7 +59,7 @@ def oracle(samples: Path) -> Oracle:
 
 
 def walk(edges: Any, start: int, direction: str, **options: Any) -> dict[int, int]:
-    """The distance of each vertex that is reached."""
+    """Returns the distance of each reached vertex."""
     distances, frontier = {start: 0}, [start]
     while frontier:
         found = plain(edges.neighbors(frontier, direction=direction, **options))["neighbor"].to_pylist()
@@ -70,7 +70,7 @@ def walk(edges: Any, start: int, direction: str, **options: Any) -> dict[int, in
 
 
 def walked(oracle: Oracle, start: int, direction: str) -> dict[int, int]:
-    """The same by the pairs of the files."""
+    """Computes the same from the pairs of the files."""
     table = oracle.edges(KNOWS, "ordered_by_source")
     ends = [table[name].to_pylist() for name in (SOURCE, DESTINATION)]
     near: dict[int, set[int]] = {}
@@ -85,7 +85,7 @@ def walked(oracle: Oracle, start: int, direction: str) -> dict[int, int]:
 
 
 def needed(oracle: Oracle, reached: dict[int, int], direction: str, groups: list[str]) -> set[str]:
-    """The files that a walk cannot do without: offsets of the parts that it reached, and the chunks of their edges."""
+    """Returns the files that a traversal needs: offsets of the parts that it reached, and the chunks of their edges."""
     order = "ordered_by_source" if direction == "out" else "ordered_by_dest"
     folder = f"edge/person_knows_person/{order}"
     files = {f"{folder}/offset/chunk{vertex // 100}" for vertex in reached}
@@ -143,7 +143,7 @@ def test_a_second_walk_asks_for_what_the_first_did_not_reach(
 
 @pytest.fixture(scope="module")
 def large(origin: Origin, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pa.Table, Path]:
-    """A graph with one chunk of edges, of noise that does not become smaller."""
+    """A graph with one chunk of edges, of incompressible noise."""
     folder = tmp_path_factory.mktemp("large") / "g"
     random = np.random.default_rng(7)
     table = pa.table(
@@ -169,7 +169,7 @@ def test_of_a_large_file_the_columns_that_are_wanted_come_and_no_others(
         edges = graph.edges(*KNOWS)
         edges.neighbors([5])
         assert name not in asked_of(recorder, LARGE)
-        # What the file is and what columns it has is asked once, and then one request is made for each column.
+        # One request for the file's size and columns, and then one for each column.
         for column, requests in (("second", 1 + 2), ("first", 1), ("third", 1)):
             recorder.asked.clear()
             before = recorder.bytes_out
@@ -189,7 +189,7 @@ def test_of_a_large_file_the_columns_that_are_wanted_come_and_no_others(
 
 
 def column_sizes(file: Path) -> dict[str, int]:
-    """Bytes of each column of a file."""
+    """Returns the bytes of each column of a file."""
     found: Counter[str] = Counter()
     metadata = pq.ParquetFile(file).metadata
     for group in range(metadata.num_row_groups):

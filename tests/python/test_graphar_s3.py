@@ -1,4 +1,4 @@
-"""Graphs in a bucket, in each of the formats: read as they are on the local disk, and each file asked for once."""
+"""Graphs in a bucket, in each of the formats: same contents as on the local disk, with each file requested once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FILE = "ldbc_sample.graph.yml"
 FORMATS = ["parquet", "orc", "csv", "json"]
 ORDERED = ("ordered_by_source", "ordered_by_dest")
 DIRECTIONS = ("out", "in")
-# With so much, a first page of 1 MiB can be on its way of each of the files that are opened at once.
+# Enough memory for a first page of 1 MiB in flight for each of the files that are opened at once.
 ROOM = "256MiB"
 
 
 class Recorder(Proxy):
-    """Remembers which objects were asked for, and how often."""
+    """Records the requested objects and the number of requests of each."""
 
     def __init__(self, port: int, root: Path) -> None:
         super().__init__(port, root)
@@ -56,7 +56,7 @@ def options(recorder: Recorder) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=FORMATS)
 def local(request: pytest.FixtureRequest, samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The social network on the local disk. JSON is made of its Parquet files."""
+    """The social network on the local disk. JSON is converted from its Parquet files."""
     if request.param != "json":
         return samples / "graphar" / "ldbc_sample" / request.param
     folder = tmp_path_factory.mktemp("json") / "graph"
@@ -67,7 +67,7 @@ def local(request: pytest.FixtureRequest, samples: Path, tmp_path_factory: pytes
 
 @pytest.fixture(scope="module")
 def bucket(local: Path, origin: Origin) -> str:
-    """Where the same graph is in the bucket."""
+    """Returns the URL of the same graph in the bucket."""
     prefix = f"graph-{local.name}-{local.parent.name}"
     for path in local.rglob("*"):
         if path.is_file():
@@ -86,7 +86,7 @@ def lists(graph: Any) -> list[str]:
 
 
 def everything(graph: Any) -> dict[str, pa.Table]:
-    """What there is to be read, in all ways."""
+    """Returns everything that can be read, in all ways."""
     people, edges = graph.vertices("person"), graph.edges(*KNOWS)
     everyone = range(people.count)
     found = {
@@ -132,7 +132,7 @@ def test_each_object_is_asked_for_once_however_much_is_read(graph: Any, recorder
     first = everything(graph)
     asked = Counter(recorder.asked)
     assert set(asked.values()) == {1}, {name: count for name, count in asked.items() if count > 1}
-    # All files of the graph, but for those that opening read and those of other graphs in the same folder.
+    # All files of the graph, except for those that opening read and those of other graphs in the same folder.
     others = (".yml", "-date/", "-timestamp/", "feature/")
     expected = {name for name in files_of(local) if not any(other in name for other in others)}
     unread = {f"edge/person_knows_person/{order}/edge_count{part}" for order in ORDERED for part in range(10)}

@@ -1,4 +1,4 @@
-"""Graphs that are right and look unusual: other prefixes, labels, JSON, chunks without an index; and graphs over S3."""
+"""Valid graphs that look unusual: other prefixes, labels, JSON, chunks without an index; and graphs over S3."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ldbc(samples: Path) -> Oracle:
 
 @pytest.fixture
 def graph(ldbc: Oracle, tmp_path: Path) -> Path:
-    """A copy of the sample, to be changed."""
+    """A copy of the sample, to be modified."""
     return copied(ldbc.path.parent, tmp_path / "graph")
 
 
@@ -40,7 +40,7 @@ def copied(source: Path, folder: Path) -> Path:
 
 
 def change(path: Path, *replacements: tuple[str, str]) -> None:
-    """Replaces all of what is there in a text."""
+    """Replaces all occurrences in a text file."""
     text = path.read_text()
     for old, new in replacements:
         assert old in text, old
@@ -49,7 +49,7 @@ def change(path: Path, *replacements: tuple[str, str]) -> None:
 
 
 def assert_whole(graph: Any, expected: Oracle) -> None:
-    """All people and edges are there, and each has its neighbours."""
+    """Checks that all people and edges are found, and that each has its neighbors."""
     assert_same(graph.vertices("person").to_arrow(), expected.vertices("person"))
     for order in ("ordered_by_source", "ordered_by_dest"):
         assert_same(graph.edges(*KNOWS, order=order).to_arrow(), expected.edges(KNOWS, order))
@@ -59,7 +59,7 @@ def assert_whole(graph: Any, expected: Oracle) -> None:
     assert found["creationDate"].equals(edges["creationDate"])
 
 
-# Where files are.
+# Locations of files.
 
 
 @pytest.mark.parametrize("prefix", ["./", ".", "data/", "data", "./data/", "a b/ü/"])
@@ -82,7 +82,7 @@ def test_a_prefix_may_be_absolute(graph: Path, ldbc: Oracle) -> None:
 
 def test_a_prefix_that_has_grown_stale_is_overridden(graph: Path, ldbc: Oracle) -> None:
     change(graph / FILE, ("name: ldbc_sample", "name: ldbc_sample\nprefix: /nowhere/at/all/"))
-    assert_whole(st.open_graph(graph / FILE), ldbc)  # what lies beside the file comes first
+    assert_whole(st.open_graph(graph / FILE), ldbc)  # files beside the description take precedence
     elsewhere = graph.parent / "elsewhere"
     elsewhere.mkdir()
     for name in ("vertex", "edge"):
@@ -116,7 +116,7 @@ def test_a_path_may_be_relative_or_a_url(graph: Path, ldbc: Oracle, monkeypatch:
         assert_whole(st.open_graph(given), ldbc)
 
 
-# What files hold.
+# Contents of files.
 
 
 def test_vertices_without_an_index_column_are_counted(graph: Path, ldbc: Oracle) -> None:
@@ -212,7 +212,7 @@ def test_texts_of_csv_stay_what_they_are(tmp_path: Path) -> None:
 def description(
     folder: Path, file_type: str, count: int, properties: dict[str, str], labels: tuple[str, ...] = ()
 ) -> None:
-    """A graph of one type of vertices in one chunk."""
+    """Returns a graph of one vertex type in one chunk."""
     described = "".join(f"      - name: {name}\n        data_type: {kind}\n" for name, kind in properties.items())
     labelled = "".join(f"  - {label}\n" for label in labels)
     prefix = "_".join(properties)
@@ -278,7 +278,7 @@ def test_labels_and_filters_both_hold(labelled: Path) -> None:
     assert_same(found, expected.select([INDEX, "name"]))
 
 
-# Graphs that are replaced, and graphs elsewhere.
+# Replaced graphs, and remote graphs.
 
 
 def test_a_graph_that_was_replaced_is_read_anew(graph: Path, ldbc: Oracle, cache: st.Cache) -> None:
@@ -296,7 +296,7 @@ def test_a_graph_that_was_replaced_is_read_anew(graph: Path, ldbc: Oracle, cache
 
 @pytest.fixture
 def uploaded(origin: Origin, proxy: Proxy, ldbc: Oracle, prefix: str) -> dict[str, Any]:
-    """The sample in a bucket: where it is, and what lets in."""
+    """Uploads the sample to a bucket; returns its URL and options."""
     folder = ldbc.path.parent
     for path in folder.rglob("*"):
         if path.is_file():

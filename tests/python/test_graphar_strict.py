@@ -1,4 +1,4 @@
-"""What official data does that the format does not say: read by default, and refused by those who are strict."""
+"""Deviations of official data from the format: accepted by default, refused in strict mode."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ KNOWS = ("person", "knows", "person")
 FILE = "ldbc_sample.graph.yml"
 GRAPH, PERSON, EDGE = FILE, "person.vertex.yml", "person_knows_person.edge.yml"
 LIST = "edge/person_knows_person/ordered_by_source"
-# What makes a graph deviate, and returns the file that is opened then.
+# Makes a graph deviate, and returns the file to open.
 Deviation: TypeAlias = Callable[[Path], Path]
 
 
 @pytest.fixture
 def graph(samples: Path, tmp_path: Path) -> Path:
-    """A copy of the sample in Parquet, to be changed."""
+    """A copy of the sample in Parquet, to be modified."""
     source = samples / "graphar/ldbc_sample/parquet"
     return Path(shutil.copytree(source, tmp_path / "graph", copy_function=shutil.copyfile))
 
 
 def everything(file: Path, strict: bool) -> dict[str, Any]:
-    """All there is in a graph, each list's edges in no order."""
+    """Returns everything in a graph, each list's edges in no particular order."""
     graph = st.open_graph(file, strict=strict)
     found: dict[str, Any] = {name: plain(graph.vertices(name).to_arrow()).to_pydict() for name in graph.vertex_types}
     for edge in graph.edge_types:
@@ -60,7 +60,7 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def text(name: str, old: str, new: str) -> Deviation:
-    """A description that says something else."""
+    """Edits a description."""
 
     def deviate(folder: Path) -> Path:
         change(folder / name, old, new)
@@ -70,7 +70,7 @@ def text(name: str, old: str, new: str) -> Deviation:
 
 
 def chunks(pattern: str, made: Callable[[pa.Table], pa.Table]) -> Deviation:
-    """Parquet files with other content."""
+    """Replaces the contents of Parquet files."""
 
     def deviate(folder: Path) -> Path:
         files = [path for path in folder.glob(pattern) if path.is_file()]
@@ -87,7 +87,7 @@ def narrow(table: pa.Table) -> pa.Table:
 
 
 def padded(table: pa.Table) -> pa.Table:
-    """As many rows as the offsets of a part that is full have."""
+    """Pads to as many rows as the offsets of a full part have."""
     offsets = table[OFFSET].to_pylist()
     return pa.table({OFFSET: pa.array(offsets + [offsets[-1]] * (101 - len(offsets)), pa.int64())})
 
@@ -97,7 +97,7 @@ def without_index(table: pa.Table) -> pa.Table:
 
 
 def without_files_of_a_part(folder: Path) -> Path:
-    """No edges leave the persons 600 to 699, of whom no list by source then has more than counts."""
+    """Removes all edges that leave persons 600 to 699, so that their part of each list by source has only counts."""
     kept = 6
     for order in ("ordered_by_dest", "unordered_by_source"):
         shutil.rmtree(folder / f"edge/person_knows_person/{order}")
@@ -111,8 +111,8 @@ def without_files_of_a_part(folder: Path) -> Path:
     return folder / FILE
 
 
-# Deviations, the file that is named, and the key or column, of those that are refused. All else that is read is as
-# before, but where a part has lost its edges.
+# Refused deviations, each with the file and the key or column that the error names. Everything else reads as before,
+# except that a part may have lost its edges.
 REFUSED: dict[str, tuple[Deviation, str, str]] = {
     "offsets of 32 bits": (chunks(f"{LIST}/offset/chunk*", narrow), f"{LIST}/offset/chunk", OFFSET),
     "offsets that are filled up": (chunks(f"{LIST}/offset/chunk9", padded), f"{LIST}/offset/chunk9", "101 rows, not 4"),
@@ -175,7 +175,7 @@ def test_the_strict_refuse_the_sample_that_does_not_say_whether_edges_are_direct
         st.open_graph(file, strict=True)
 
 
-# Deviations of paths and notation, which the strict read too.
+# Deviations of paths and notation, accepted in strict mode too.
 
 
 def renamed(name: str, to: str) -> Deviation:
@@ -211,7 +211,7 @@ def in_json(folder: Path) -> Path:
 
 
 def in_quoted_csv(folder: Path) -> Path:
-    """The same in CSV, whose headers are quoted, as those of one of the samples."""
+    """Rewrites the graph as CSV with quoted headers, as in one of the samples."""
     for path in [path for path in folder.rglob("chunk*") if path.is_file()]:
         table = pq.ParquetFile(path).read()
         header = ",".join(f'"{name}"' for name in table.column_names)
@@ -234,7 +234,7 @@ READ_BY_ALL: dict[str, Deviation] = {
     "quoted headers of CSV": in_quoted_csv,
 }
 
-# What the format does not say, or can say in no other way.
+# Things that the format leaves open, or can express in no other way.
 LEFT_OPEN = ("a prefix of ./", "neighbours in another order", "lines of JSON", "quoted headers of CSV")
 
 

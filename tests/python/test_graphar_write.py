@@ -1,4 +1,4 @@
-"""`write_graph`: what it writes is read back as it was, by `open_graph`, by pyarrow and by the official package."""
+"""`write_graph`: output is read back unchanged by `open_graph`, by pyarrow and by the official package."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from graphar_random import FORMATS, LISTS, Made, made, rows
 from proxy import Proxy
 from servers import Origin, origin_options
 
-# `make fuzz` makes more of them.
+# `make fuzz` runs more of them.
 GRAPHS = int(os.environ.get("STYLOBATE_RANDOM_GRAPHS", "20"))
 BLOCK = 20
 TOLD = 5
@@ -47,12 +47,12 @@ assert HAS_OFFICIAL or os.environ.get("CI") != "true", "the official package of 
 KNOWS = ("person", "knows", "person")
 PEOPLE = pa.table({"id": [10, 20, 30, 40, 50], "name": ["Ada", None, "", "Ben", "Cid"]})
 
-# Some of them look like something else, and some need quotes.
+# Some of them look like another type, and some need quotes.
 TEXTS = ["", None, "null", "NA", "007", "1.5", "true", " x ", "a,b", '"', '""', "l\nf", "cr\r\nlf", "\\", "\t", "🙂"]
 
 
 def graph_file(folder: Path) -> Path:
-    """The file that describes the graph in a folder."""
+    """Returns the file that describes the graph in a folder."""
     (found,) = folder.glob("*.graph.y*ml")
     return found
 
@@ -62,7 +62,7 @@ def knows(pairs: list[tuple[int, int]], **properties: Any) -> pa.Table:
     return pa.table({"src": columns[0], "dst": columns[1]} | properties)
 
 
-# Graphs made by chance.
+# Random graphs.
 
 
 @pytest.mark.parametrize("first", range(0, GRAPHS, BLOCK))
@@ -83,7 +83,7 @@ def test_graphs_of_all_kinds_come_back(tmp_path: Path, first: int, format: str) 
 
 
 def failures(graph: Made, folder: Path) -> Iterator[str]:
-    """What of a graph that was written is not as it was given."""
+    """Yields the differences between a written graph and its input."""
     oracle = Oracle(graph_file(folder))
     ours = st.open_graph(oracle.path)
     for name, expected in graph.expected.items():
@@ -107,7 +107,7 @@ def failures(graph: Made, folder: Path) -> Iterator[str]:
 
 
 def list_failures(graph: Made, oracle: Oracle, edge: EdgeType, order: str) -> Iterator[str]:
-    """What is wrong in the files of a list, by pyarrow."""
+    """Yields the errors in the files of a list, as pyarrow reads them."""
     made_edges = graph.edges[edge]
     found = oracle.edges(edge, order)
     if rows(found) != rows(made_edges.expected.select(found.column_names)):
@@ -133,7 +133,7 @@ def list_failures(graph: Made, oracle: Oracle, edge: EdgeType, order: str) -> It
 
 
 def reading_failures(oracle: Oracle, ours: Any, edge: EdgeType, order: str) -> Iterator[str]:
-    """What our reader makes of a list that is as it should be."""
+    """Yields the errors of our reader on a correct list."""
     expected = oracle.edges(edge, order)
     yield from differences(ours.edges(*edge, order=order).to_arrow(), expected)
     if not order.startswith("ordered"):
@@ -150,11 +150,11 @@ def reading_failures(oracle: Oracle, ours: Any, edge: EdgeType, order: str) -> I
         yield "degrees"
 
 
-# By the official package.
+# The official package.
 
 
 def official_differences(paths: list[Path]) -> Iterator[str]:
-    """Where the official package finds something else than pyarrow does; nowhere, where it is not to be had."""
+    """Yields the differences between the official package and pyarrow; none if the package is not installed."""
     if not HAS_OFFICIAL:
         return
     command = [sys.executable, str(OFFICIAL), *map(str, paths)]
@@ -190,7 +190,7 @@ def official_graph(oracle: Oracle, found: dict[str, Any]) -> Iterator[str]:
 
 
 def spoken(column: pa.ChunkedArray) -> list[Any]:
-    """Values as the official package says them: a text that is null is empty."""
+    """Returns values as the official package returns them: null strings are empty."""
     return pc.fill_null(column, "").to_pylist() if pa.types.is_string(column.type) else column.to_pylist()
 
 
@@ -217,7 +217,7 @@ def test_the_official_package_agrees_on_the_samples(samples: Path) -> None:
         assert not list(official_differences([path]))
 
 
-# Graphs made by hand.
+# Handwritten graphs.
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -318,7 +318,7 @@ def test_texts_survive_every_format(tmp_path: Path, format: str) -> None:
     vertices = {"person": {"data": table, "key": "id", "groups": [["id"], ["word"]]}}
     given: dict[str, Any] = {"name": "g", "vertices": vertices, "edges": edges, "format": format}
     if format == "csv":
-        # Alone in its file, a null would be an empty line, and an empty text could not be told from it.
+        # Alone in its file, a null would be an empty line, indistinguishable from an empty string.
         with pytest.raises(st.UnsupportedError, match="another format"):
             st.write_graph(tmp_path / "g", **given)
         return
@@ -363,7 +363,7 @@ def test_a_graph_that_was_read_is_written_in_another_format(tmp_path: Path, form
     for order in ("ordered_by_source", "ordered_by_dest"):
         assert rows(copy.edges(KNOWS, order)) == rows(oracle.edges(KNOWS, order))
         assert_same(st.open_graph(copy.path).edges(*KNOWS, order=order).to_arrow(), copy.edges(KNOWS, order))
-    # Of CSV the official package guesses types, and takes these texts for times.
+    # The official package infers CSV types, and takes these strings for times.
     assert format == "csv" or not list(official_differences([copy.path]))
 
 

@@ -1,4 +1,4 @@
-"""`write_graph` where it cannot: what is wrong is said, and there is what was there before."""
+"""`write_graph` on invalid input: the error says what is wrong, and existing files are kept."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ PAIRS = [(10, 20), (20, 30), (50, 50)]
 
 
 def write(folder: Path, edges: Any = None, people: Any = PEOPLE, **options: Any) -> None:
-    """A small graph, with something changed."""
+    """Writes a small graph with some arguments changed."""
     vertices = options.pop("vertices", {"person": {"data": people, "key": "id"}})
     given = {KNOWS: {"data": knows(PAIRS) if edges is None else edges} | options.pop("edge_options", {})}
     st.write_graph(folder, name="g", vertices=vertices, edges=options.pop("all_edges", given), **options)
 
 
 def refused(folder: Path, match: str, errors: Any = st.StylobateError, **changed: Any) -> None:
-    """Nothing is written, and what is said matches."""
+    """Checks that nothing is written, and that the error matches."""
     before = names(folder.parent)
     with pytest.raises(errors, match=match):
         write(folder, **changed)
     assert names(folder.parent) == before
 
 
-# What was there before.
+# Existing files.
 
 
 def test_a_graph_is_not_overwritten_unless_that_is_asked_for(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     assert st.open_graph(graph_file(tmp_path / "g")).vertices("person").count == 5
 
 
-# Data that ends with an error, and a caller who has enough.
+# Input that ends with an error, and a caller who cancels.
 
 
 def failing(table: pa.Table, times: int) -> pa.RecordBatchReader:
@@ -173,7 +173,7 @@ def test_names_that_graphar_uses_are_refused(tmp_path: Path, name: str) -> None:
     refused(tmp_path / "g", re.escape(name), edges=knows(PAIRS, **{name: [1, 2, 3]}))
 
 
-# Each of them means something to YAML.
+# Each of them has a meaning in YAML.
 NAMES = ["ü", "a b", "yes", "null", "1.5", "- x", "'", '"', "[x]", "{x}", "&x", "*x", "~", "%", "@"]
 
 

@@ -1,4 +1,4 @@
-"""What notebooks show of scans, caches and graphs: well-formed HTML with every name escaped."""
+"""HTML representations of scans, caches and graphs in notebooks: well-formed, with every name escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALLOWED = {"div", "p", "b", "br", "code", "span", "table", "thead", "tbody", "tr
 
 
 class Page(HTMLParser):
-    """The texts of a page, whose elements must be known and must nest."""
+    """The text of a page, whose elements must be known and properly nested."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Page(HTMLParser):
         return "".join(self.texts)
 
     def row(self, name: str) -> list[str]:
-        """The cells to the right of the one that says this."""
+        """Returns the cells to the right of the one with this text."""
         return next(row[1:] for row in self.rows if row and row[0] == name)
 
 

@@ -1,4 +1,4 @@
-"""Tables that are parts of larger arrays, at any depth, as the C interface hands them over."""
+"""Tables that are slices of larger arrays, at any depth, passed through the C interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITERS = [st.write_orc, st.write_parquet]
 
 
 def part(rng: random.Random, rows: int, make: Callable[[int], pa.Array]) -> pa.Array:
-    """So many rows, out of the middle of more."""
+    """Returns `rows` rows, sliced from the middle of a larger array."""
     before, after = rng.randrange(9), rng.randrange(9)
     return make(before + rows + after).slice(before, rows)
 
@@ -34,7 +34,7 @@ def offsets(rng: random.Random, rows: int) -> list[int]:
 
 
 def array(rng: random.Random, depth: int, rows: int) -> pa.Array:
-    """An array of so many rows whose children begin and end anywhere."""
+    """Returns an array of `rows` rows whose children have arbitrary offsets."""
 
     def make(rows: int) -> pa.Array:
         kind = rng.choice(["struct", "fixed", "list", "map", "dictionary"]) if depth else rng.choice(["text", "whole"])
@@ -79,7 +79,7 @@ def test_parts_of_nested_arrays_are_written_as_they_are(seed: int, tmp_path: Pat
 
 
 class Streamed:
-    """What has a stream of arrays, whatever these are of."""
+    """An object with a stream of arrays of any kind."""
 
     def __init__(self, values: pa.ChunkedArray) -> None:
         self.values = values
@@ -117,7 +117,7 @@ def test_a_stream_can_be_read_once(write: Callable[..., Any], tmp_path: Path) ->
 
 
 class Held:
-    """A table by its stream alone."""
+    """A table that exposes only its stream."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

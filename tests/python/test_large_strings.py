@@ -1,4 +1,5 @@
-"""Row groups and stripes whose strings pass the 2 GiB that the offsets of one array can address come out in smaller batches."""
+"""Row groups and stripes whose strings exceed 2 GiB, the most that the offsets of one array can address, are split into
+smaller batches."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def strings(batch: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """The strings of a batch, nested or not, as Arrow's compute functions take them."""
+    """Returns the strings of a batch, nested or not, in a form that Arrow's compute functions accept."""
     column = batch["s"]
     return pc.struct_field(column, "a") if pa.types.is_struct(column.type) else column
 
@@ -79,13 +80,13 @@ def test_a_filter_selects_rows_of_strings_of_more_than_2_gib(path: Path) -> None
     assert strings(table).to_pylist() == [value(2248), value(2249)]
 
 
-# The footer's mean says that a batch of thousands of rows fits.
+# By the footer's mean, a batch of thousands of rows fits.
 SHORT_ROWS = 200_000
 
 
 @pytest.fixture(scope="module", params=["parquet", "nested.parquet", "orc"])
 def uneven_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Short strings, and among them, one after the other, all that the other files have."""
+    """Short strings, with all strings of the other files in sequence among them."""
     path = tmp_path_factory.mktemp("uneven") / f"strings.{request.param}"
     long = pa.array([value(row) for row in range(DISTINCT)])
     short = pa.array([prefix(row) for row in range(SHORT_ROWS)])
@@ -105,7 +106,7 @@ def uneven_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return path
 
 
-# A process of its own, with which the memory goes.
+# A process of its own, which frees the memory when it ends.
 READ = """
 import sys
 import pyarrow as pa, pyarrow.compute as pc, stylobate as st

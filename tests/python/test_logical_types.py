@@ -1,4 +1,4 @@
-"""Parquet logical types that Arrow lacks: files that come from a scan have them again, as pyarrow reads their schema."""
+"""Parquet logical types that Arrow lacks: files written from a scan have them again, as pyarrow reads their schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = b"ARROW:extension:name"
 
 
 def logical_type(field: int, inner: dict[int, tuple[int, Any]]) -> tuple[int, Thrift]:
-    """The value of a schema element's `logicalType`."""
+    """Returns the value of a schema element's `logicalType`."""
     kind, union = Thrift(), Thrift()
     kind.fields = inner
     union.fields[field] = (Thrift.STRUCT, kind)
@@ -34,7 +34,7 @@ def crs(text: str) -> dict[int, tuple[int, Any]]:
 
 
 def annotate(path: Path, types: dict[str, tuple[int, Thrift]]) -> None:
-    """Gives the schema elements of these paths a logical type."""
+    """Sets the logical type of the schema elements at these paths."""
 
     def visit(parent: str, elements: Iterator[Thrift]) -> None:
         element = next(elements)
@@ -54,7 +54,7 @@ def annotate(path: Path, types: dict[str, tuple[int, Thrift]]) -> None:
 
 
 def schema_of(path: Path) -> list[str]:
-    """The lines of pyarrow's text of the Parquet schema, without the name of its root."""
+    """Returns the lines of pyarrow's text of the Parquet schema, without the name of its root."""
     return str(pq.ParquetFile(path).schema).splitlines()[2:]
 
 

@@ -1,4 +1,4 @@
-"""One table of many files: columns meet by name, in types that hold the values of all."""
+"""One table over many files: columns are matched by name, and their types unified to hold all values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UTC = dt.timezone.utc
 
 
 def write(folder: Path, *columns: pa.Array) -> Path:
-    """A file for each array, as its column `c` beside the file's number as `id`."""
+    """Writes a file for each array, as its column `c`, with the file's number as `id`."""
     for number, column in enumerate(columns):
         table = pa.table({"id": pa.array([number] * len(column), pa.int64()), "c": column})
         pq.write_table(table, folder / f"{number}.parquet")
@@ -307,7 +307,7 @@ def test_texts_of_an_extension_type_come_out_as_dictionaries_or_as_that_type(tmp
 @pytest.mark.parametrize("zone", [None, "UTC"])
 @pytest.mark.parametrize("kind", ["us", "ms", "s", "date"])
 def test_timestamps_reach_as_far_as_the_farthest_file(tmp_path: Path, zone: str | None, kind: str) -> None:
-    """Nanoseconds end in 2262: what lies beyond is in the unit of its file."""
+    """Nanoseconds end in 2262: later timestamps have the unit of their file."""
     if kind == "date" and zone is not None:
         return
     far = dt.datetime(9999, 1, 1)
@@ -322,7 +322,7 @@ def test_timestamps_reach_as_far_as_the_farthest_file(tmp_path: Path, zone: str 
         assert [time and time.year for time in table["t"].to_pylist()] == [2024, None, 9999, None]
         found = st.scan(tmp_path, filter="t > DATE '2100-01-01'", columns=["id"], cache=cache).to_arrow()
         assert found["id"].to_pylist() == [3]
-    # Where all are near, nanoseconds stay.
+    # If all fit, nanoseconds are kept.
     near_type = pa.timestamp("us", zone)
     pq.write_table(pa.table({"id": [3], "t": near_times.cast(near_type)[:1]}), tmp_path / "1.parquet")
     assert st.scan(tmp_path).to_arrow().schema.field("t").type == pa.timestamp("ns", zone)

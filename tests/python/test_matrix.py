@@ -1,6 +1,6 @@
-"""Scans of thousands of files, mixed at random of types, nulls, values and options, give what pyarrow reads.
+"""Scans of thousands of files with random types, nulls, values and options return what pyarrow reads.
 
-A failure tells the seed; `parquet_case` or `orc_case` of `matrix` makes the same table of it again.
+A failure reports the seed; `parquet_case` or `orc_case` of `matrix` recreates the table from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from matrix import (
 PARQUET_FILES = 3_000
 ORC_FILES = 1_000
 BLOCK = 100
-# More is not told of one block.
+# Maximum number of failures reported per block.
 TOLD = 5
 
 
@@ -94,13 +94,13 @@ def test_a_column_comes_out_in_the_type_that_each_mode_is_for(tmp_path: Path, ty
             assert not wrong, wrong
         scans = [st.scan(path, dictionary="stored", cache=cache) for path in (made, plain_file)]
         stored = [scan.schema.field("c0").type for scan in scans]
-        # pyarrow writes a dictionary of whatever may be one, unless it is told not to.
+        # pyarrow dictionary-encodes every column that supports it by default.
         assert [pa.types.is_dictionary(type_) for type_ in stored] == [may_be_coded(type_), False]
         assert not pa.types.is_dictionary(st.scan(plain_file, cache=cache).schema.field("c0").type)
 
 
 def check_block(make: Any, first: int, failures: Any) -> None:
-    """Fails with what is wrong with the cases of a block of seeds."""
+    """Fails with the errors of the cases of a block of seeds."""
     told = []
     for seed in range(first, first + BLOCK):
         case = make(seed)
@@ -109,14 +109,14 @@ def check_block(make: Any, first: int, failures: Any) -> None:
 
 
 def compared(case: Case, path: Path, expected: pa.Table) -> Iterator[str]:
-    """What is different in a scan of all columns, in each of the modes, and in a scan of a part of them."""
+    """Yields the differences in a scan of all columns, in each of the modes, and in a scan of some of them."""
     rng = random.Random(f"scans {case.seed}")
-    # A cache of no bytes is asked in vain each time; from the other, later scans are answered.
+    # A cache of no bytes always misses; the other one serves later scans.
     with st.Cache(memory=rng.choice([0, "64MiB", "64MiB"])) as cache:
         named = rng.sample(expected.column_names, rng.randint(1, expected.num_columns))
         coded: list[Any] = [{"dictionary": mode} for mode in ("auto", True, False, named)]
         views = {"strings": "view", "dictionary": rng.choice([None, None, "auto", "stored", False, named])}
-        # What is the default, what the file stores as nothing else, and views: one of these for each file.
+        # The default, the file's own dictionaries only, and views: one of these for each file.
         others: list[Any] = [{}, {"dictionary": "stored"}, views]
         for mode in [*rng.sample(coded, 2), rng.choice(others)]:
             options = {**mode, "threads": rng.choice([None, 1])}
@@ -133,7 +133,7 @@ def compared(case: Case, path: Path, expected: pa.Table) -> Iterator[str]:
 def scan_differs(
     path: Path, cache: st.Cache, options: dict[str, Any], case: Case, expected: pa.Table
 ) -> Iterator[str]:
-    """What is different between a scan and what pyarrow read of all columns."""
+    """Returns the difference between a scan and what pyarrow read of all columns."""
     wrong = f"scan(cache={cache.stats()['capacity']}, {options})"
     rows = min(expected.num_rows, options.get("limit", expected.num_rows))
     paths = options.get("columns", expected.column_names)
@@ -142,7 +142,7 @@ def scan_differs(
         scan = st.scan(path, cache=cache, **options)
         batches = list(scan.batches())
         table = pa.Table.from_batches(batches, scan.schema) if names else None
-        # To count is another scan: once for each file is enough.
+        # A count is another scan: once per file is enough.
         counted = scan.count() if "columns" in options else rows
         for batch in batches:
             batch.validate(full=True)
@@ -175,7 +175,7 @@ def scan_differs(
 
 
 def projection(rng: random.Random, schema: pa.Schema) -> list[str]:
-    """Some columns in any order, and some fields of structs."""
+    """Returns some columns in any order, and some fields of structs."""
     paths = []
     for field in rng.sample(list(schema), rng.randint(0, len(schema))):
         name, type_ = field.name, field.type
@@ -185,7 +185,7 @@ def projection(rng: random.Random, schema: pa.Schema) -> list[str]:
 
 
 def reached(name: str, type_: pa.DataType) -> Iterator[str]:
-    """The dotted names of what is in structs, also in those in lists; a map is not looked into."""
+    """Yields the dotted names of struct fields, also of structs in lists, but not in maps."""
     if pa.types.is_struct(type_):
         for field in type_:
             yield from reached(f"{name}.{field.name}", field.type)
@@ -196,7 +196,7 @@ def reached(name: str, type_: pa.DataType) -> Iterator[str]:
 
 
 def is_below(leaf: str, path: str) -> bool:
-    """Whether a leaf is what a path names, or in it."""
+    """Returns whether a leaf is at a path, or below it."""
     return leaf == path or leaf.startswith(f"{path}.")
 
 
@@ -204,7 +204,7 @@ def is_below(leaf: str, path: str) -> bool:
 
 
 def column_differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray, written: pa.DataType) -> str | None:
-    """What is different between two columns, and in which row; `written` is the type that was written."""
+    """Returns the first difference between two columns, and its row; `written` is the type that was written."""
     left, right = whole(ours), whole(theirs)
     difference = differs(left, right, written)
     return None if difference is None else f"{difference}; {first_row(left, right, written)}"
@@ -213,11 +213,11 @@ def column_differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray, written: pa.D
 def mode_differs(
     name: str, ours: pa.DataType, written: pa.DataType, case: Case, options: dict[str, Any]
 ) -> str | None:
-    """What is wrong with a column's dictionary or views, for the mode that was asked for."""
+    """Returns the error in a column's dictionary or views, for the requested mode."""
     mode = options.get("dictionary")
     values = ours.value_type if pa.types.is_dictionary(ours) else ours
     if mode is None:
-        # Of other values, and without the schema that was written, there are no dictionaries.
+        # Columns of other types, and files without the written schema, have no dictionaries.
         may = pa.types.is_dictionary(written) and is_text(written.value_type) and case.options.get("store_schema", True)
     elif mode == "stored":
         may = may_be_coded(values) and case.options.get("use_dictionary") is not False
@@ -226,7 +226,7 @@ def mode_differs(
     else:
         may = is_text(values) and mode is not False
     is_coded = pa.types.is_dictionary(ours)
-    # Which columns repeat, and which the file stores as nothing else, is up to the file.
+    # Which columns repeat, and which are stored only as dictionaries, depends on the file.
     if is_coded != may and (is_coded or mode not in ("auto", "stored")):
         return f"{ours}, which is {'a' if is_coded else 'no'} dictionary"
     if is_coded and mode is None and (ours.index_type, ours.ordered) != (written.index_type, written.ordered):
@@ -237,12 +237,12 @@ def mode_differs(
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Whether it is strings or bytes of any length."""
+    """Returns whether it is strings or bytes of any length."""
     return plainer(type_) in (pa.string(), pa.binary())
 
 
 def may_be_coded(type_: pa.DataType) -> bool:
-    """Whether Arrow makes dictionaries of it; of the others, columns come out as they are."""
+    """Returns whether Arrow makes dictionaries of the type; columns of other types are returned unencoded."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     without = pa.types.is_boolean(type_) or pa.types.is_duration(type_) or pa.types.is_null(type_)
@@ -250,7 +250,7 @@ def may_be_coded(type_: pa.DataType) -> bool:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """All values in one array, without dictionaries at the top."""
+    """Returns all values in one array, without dictionaries at the top level."""
     chunks = [plain(chunk) for chunk in column.chunks]
     if not chunks:
         return plain(pa.nulls(0, column.type))
@@ -258,7 +258,7 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The values of a dictionary, and of views: these two are ways to store them."""
+    """Returns the values of a dictionary or a view, which are only storage formats."""
     if pa.types.is_dictionary(array.type):
         # pyarrow cannot take values from views.
         array = pa.DictionaryArray.from_arrays(array.indices, plain(array.dictionary)).dictionary_decode()
@@ -266,7 +266,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def differs(ours: pa.Array, theirs: pa.Array, written: pa.DataType) -> str | None:
-    """What is different between two arrays; of structs, only the fields that ours has are compared."""
+    """Returns the difference between two arrays; of structs, only the fields in ours are compared."""
     ours, theirs = plain(ours), plain(theirs)
     if len(ours) != len(theirs):
         return f"{len(ours)} values, not {len(theirs)}"
@@ -294,19 +294,19 @@ def differs(ours: pa.Array, theirs: pa.Array, written: pa.DataType) -> str | Non
 
 
 def entries(type_: pa.DataType) -> pa.DataType:
-    """The list of structs that a map is."""
+    """Returns the list of structs that a map is stored as."""
     return pa.list_(pa.field("entries", pa.struct([("key", type_.key_type), ("value", type_.item_type)])))
 
 
 def lengths(lists: pa.Array) -> pa.Array:
-    """How many items each of the lists has."""
+    """Returns the length of each of the lists."""
     return pc.list_value_length(lists).cast(pa.int64())
 
 
 def as_stored(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values as they are stored in another type: then NaN is NaN, and zero is not minus zero."""
+    """Returns the values reinterpreted as another type: then NaN equals NaN, and zero differs from minus zero."""
     if pa.types.is_timestamp(type_):
-        # The zone does not change the moment.
+        # The zone does not change the instant.
         return array.cast(pa.timestamp(type_.unit, array.type.tz)).view(pa.int64())
     if pa.types.is_floating(type_):
         return array.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[type_.bit_width])
@@ -314,7 +314,7 @@ def as_stored(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def is_accepted(ours: pa.DataType, theirs: pa.DataType, written: pa.DataType) -> bool:
-    """Whether a column has the type that pyarrow gives it, or another that is known to be as good."""
+    """Returns whether a column has the type that pyarrow gives it, or another that is known to be equally valid."""
     if pa.types.is_dictionary(written):
         written = written.value_type
     if pa.types.is_struct(theirs):
@@ -322,21 +322,21 @@ def is_accepted(ours: pa.DataType, theirs: pa.DataType, written: pa.DataType) ->
     if pa.types.is_map(theirs):
         return pa.types.is_map(ours)
     if is_list(theirs):
-        # Of the same kind, whatever their items are called.
+        # Same kind, whatever the names of their items.
         return is_list(ours) and ours.id == theirs.id
     if ours == theirs:
         return True
     if pa.types.is_timestamp(ours) and pa.types.is_timestamp(theirs) and ours.tz == "UTC" and theirs.tz:
-        # Parquet has no zones, only moments. pyarrow takes the zone from the Arrow schema in the file, and so
-        # do scans, but not where the timestamps are stored in another unit than that schema says.
+        # Parquet has no zones, only instants. pyarrow takes the zone from the Arrow schema in the file, and so do
+        # scans, except if the timestamps are stored in another unit than that schema says.
         return ours.unit == theirs.unit != written.unit
-    # Scans take types from the Arrow schema in the file where pyarrow does not: it reads date64 as date32, a
-    # dictionary of large strings as one of strings, and an INT96 as a timestamp[ns] without zone.
+    # Scans take types from the Arrow schema in the file where pyarrow does not: it reads date64 as date32, a dictionary
+    # of large strings as one of strings, and an INT96 as a timestamp[ns] without zone.
     return ours == plainer(written) or ours == written
 
 
 def first_row(ours: pa.Array, theirs: pa.Array, written: pa.DataType) -> str:
-    """The first row that is different, found by halving."""
+    """Returns the first differing row, found by bisection."""
     if len(ours) != len(theirs):
         return f"rows {len(ours)} and {len(theirs)}"
     low, high = 0, len(ours)

@@ -1,4 +1,4 @@
-"""Files of old or careless writers, which others read: so does a scan."""
+"""Files of old or sloppy writers that other readers accept: scans read them too."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def with_footer(body: bytes, footer: Thrift) -> bytes:
 
 
 def chunks(footer: Thrift) -> list[Thrift]:
-    """The metadata of the column chunks."""
+    """Returns the metadata of the column chunks."""
     return [chunk[3] for group in footer[4][1] for chunk in group[1][1]]
 
 
@@ -150,7 +150,7 @@ def rewritten(
     page: Callable[[Thrift, bytes], list[tuple[Thrift, bytes]]],
     chunk: Callable[[Thrift], None] = lambda chunk: None,
 ) -> bytes:
-    """The file with other pages in place of each, without page indexes and bloom filters."""
+    """Returns the file with each page replaced, and without page indexes and bloom filters."""
     body, footer = footer_of(data)
     written = bytearray(b"PAR1")
     for outer in [chunk for group in footer[4][1] for chunk in group[1][1]]:
@@ -181,7 +181,7 @@ def rewritten(
 
 
 def is_same_everywhere(path: Path, table: pa.Table, **options: Any) -> bool:
-    """Whether a scan gives the table with memory and without, and as dictionaries."""
+    """Returns whether a scan returns the table with and without memory, and as dictionaries."""
     scans = [
         st.scan(path, dictionary=False, cache=st.Cache(memory="64MiB"), **options),
         st.scan(path, dictionary=False, cache=st.Cache(memory="0B"), **options),
@@ -222,7 +222,7 @@ def test_a_number_of_nulls_below_none_is_unknown(table: pa.Table, tmp_path: Path
 
 
 def test_pages_are_of_any_number_of_lz4_blocks(tmp_path: Path) -> None:
-    """What Hadoop's codec writes: blocks of at most 128 KiB, each behind its two lengths."""
+    """Output of Hadoop's codec: blocks of at most 128 KiB, each after its two lengths."""
 
     def blocks(data: bytes) -> bytes:
         cut = [data[at : at + 128 * KIB] for at in range(0, len(data), 128 * KIB)]
@@ -266,7 +266,7 @@ def test_batches_are_cut_where_their_texts_would_be_too_long(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("memory", ["64MiB", "0B"])
 def test_intervals_keep_all_their_parts(tmp_path: Path, memory: str) -> None:
-    """DuckDB states no unit: months, days and milliseconds are read, and written again."""
+    """DuckDB declares no unit: months, days and milliseconds are read, and written again."""
     query = "SELECT CASE WHEN i % 3 > 0 THEN to_months(i) + to_days(2) + to_milliseconds(i) END AS v FROM range({}) t(i)"
     rows = [None if at % 3 == 0 else pa.MonthDayNano([at, 2, at * 1_000_000]) for at in range(1_000)]
     for name, count in (("few", 4), ("many", 1_000)):
@@ -288,7 +288,7 @@ def test_intervals_keep_all_their_parts(tmp_path: Path, memory: str) -> None:
 
 
 def hadoop_blocks(data: bytes, size: int) -> bytes:
-    """What Hadoop's LZ4 codec writes: blocks, each behind its two lengths."""
+    """Compresses like Hadoop's LZ4 codec: blocks, each after its two lengths."""
     cut = [data[at : at + size] for at in range(0, len(data), size)]
     packed = [(piece, bytes(pa.Codec("lz4_raw").compress(piece))) for piece in cut]
     return b"".join(struct.pack(">II", len(piece), len(small)) + small for piece, small in packed)
@@ -337,7 +337,7 @@ def test_every_column_is_of_any_number_of_lz4_blocks(
 def test_pages_are_of_any_number_of_gzip_members(
     many: pa.Table, tmp_path: Path, version: str, dictionary: bool
 ) -> None:
-    """RFC 1952 allows several members in a row, and empty ones."""
+    """RFC 1952 allows several consecutive members, and empty ones."""
 
     def members(data: bytes) -> bytes:
         cut = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]
@@ -392,7 +392,7 @@ def test_a_page_need_not_know_its_nulls(many: pa.Table, tmp_path: Path) -> None:
 
 
 def with_index(data: bytes, column: int, field: int, edit: Callable[[Thrift], None]) -> bytes:
-    """The file with another index of a column: of its values (6), or of where its pages are (4)."""
+    """Returns the file with an edited index of a column: the column index (6), or the offset index (4)."""
     body, footer = footer_of(data)
     chunk = footer[4][1][0][1][1][column]
     index = Reader(body, chunk[field]).value(Thrift.STRUCT)
@@ -521,7 +521,7 @@ def test_years_of_int96_decide_its_unit(tmp_path: Path, dictionary: bool) -> Non
     coerced = pq.read_table(far, coerce_int96_timestamp_unit="us")
     assert st.scan(far).to_arrow()["t"].to_pylist() == coerced["t"].to_pylist()
     assert st.scan(farther).to_arrow().schema.field("t").type == pa.timestamp("ms")
-    # Where one file of a table is far, all are in its unit.
+    # If one file of a table exceeds the range, all use its unit.
     assert st.scan([near, far]).to_arrow()["t"].to_pylist()[-2:] == [datetime(9999, 12, 31), None]
 
 
@@ -549,7 +549,7 @@ def test_there_are_more_row_groups_than_16_bits_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "orc"])
 def test_opening_many_columns_costs_what_they_weigh(ending: str, tmp_path: Path) -> None:
-    """Ten times the columns, and not a hundred times the time."""
+    """Ten times the columns must not take a hundred times the time."""
 
     def seconds(count: int) -> float:
         path = tmp_path / f"{count}.{ending}"
@@ -572,7 +572,7 @@ def test_opening_many_columns_costs_what_they_weigh(ending: str, tmp_path: Path)
 
 
 def test_empty_lists_have_elements_of_any_type(tmp_path: Path) -> None:
-    """What fastparquet writes of an empty frame, and of one with an index only."""
+    """Output of fastparquet for an empty frame, and for one with an index only."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"i": [7], "s": ["x"]}), path, store_schema=False)
     body, footer = footer_of(path.read_bytes())
@@ -740,7 +740,7 @@ for number in range(150):
 
 
 def test_an_integer_of_128_bits_does_not_hide_others(tmp_path: Path) -> None:
-    """Arrow has none: its decoders panic over the Arrow schema in the file."""
+    """Arrow has no such type: its decoders panic on the Arrow schema in the file."""
     path = tmp_path / "a.parquet"
     numbers = pl.Series([1, -2, None], dtype=pl.Int128)
     pl.DataFrame({"i": [1, 2, 3], "n": numbers, "s": ["x", "y", "z"]}).write_parquet(path)

@@ -1,4 +1,4 @@
-"""ORC files with row indexes and bloom filters that were cut off or changed on their way, as filtered scans read them."""
+"""ORC files whose row indexes and bloom filters were truncated or changed, as filtered scans read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conftest import settle
 ROWS = 3_000
 FLIPS = 150
 FILTERS = ["n = 700", "t = 'text 41'", "n between 100 and 250 and t like 'text%'", "s.f > 2.5 or d is null", "w >= timestamp '2020-01-02'"]
-# A filter's columns may be left out, and the rest is not looked at: only what is read can be found to be damaged.
+# Filter columns may be left out, and other columns are not read: only damage in data that is read can be found.
 TOLD = (st.CorruptFileError, st.UnsupportedError)
 
 

@@ -1,4 +1,4 @@
-"""ORC files by the reference writer, with settings under which it does what others do not: read and filtered as meant."""
+"""ORC files by the reference writer, with settings that other writers lack: read and filtered as intended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def times() -> pa.Table:
-    """Each day many times over, so that most row groups have only early or only late ones."""
+    """A table with each day repeated, so that most row groups have only early or only late ones."""
     days = [day for day in DAYS for _ in range(200)]
     clocks = [dt.datetime.combine(day, dt.time(1, 2, 3)) for day in days]
     rows = pa.array(range(len(days)), pa.int64())
@@ -93,7 +93,7 @@ def test_bloom_filters_rule_no_decimal_out_that_is_there(version: str, classes: 
 
 
 def fresh(path: Path, filter_: Any) -> pa.Table:
-    """What a scan finds that has nothing in memory: then it asks indexes and filters first."""
+    """Scans with an empty cache, which reads indexes and filters first."""
     with st.Cache(memory="64MiB") as cache:
         return st.scan(path, filter=filter_, cache=cache).to_arrow()
 
@@ -128,7 +128,7 @@ def test_bounds_that_are_cut_lose_no_text(classes: Path, tmp_path: Path) -> None
 def test_clocks_of_every_zone_show_what_they_showed(
     zone: str, calendar: dict[str, str], classes: Path, tmp_path: Path
 ) -> None:
-    """Java has no offsets of zones before 1900, and takes those of today's standard time instead."""
+    """Java has no zone offsets before 1900, and uses today's standard time instead."""
     years = [1, 1000, 1500, 1582, 1583, 1700, 1800, 1850, 1883, 1899, 1971, 2000, 2014, 2030, 2050, 2150]
     clocks = [dt.datetime(year, month, day, 1, 2, 3) for year in years for month, day in ((1, 15), (7, 15), (12, 31))]
     table = pa.table({"row": range(len(clocks)), "clock": pa.array(clocks, pa.timestamp("us"))})
@@ -142,7 +142,7 @@ def test_clocks_of_every_zone_show_what_they_showed(
 
 
 def union_value(row: int) -> Any:
-    """What `WriteUnions.java` wrote."""
+    """Returns the value that `WriteUnions.java` wrote."""
     return [row, f"t{row % 50}", {"a": row}, None, row, None, None][row % 7]
 
 

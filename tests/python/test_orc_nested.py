@@ -1,5 +1,5 @@
-"""Lists, maps and structs in each other, with nulls and nothing at every level, as `write_orc` writes them and others
-read them: as a whole, and from the row groups that a predicate leaves."""
+"""Nested lists, maps and structs, with nulls and empty values at every level, written by `write_orc` and read by
+others: as a whole, and from the row groups that a predicate selects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 def value(rng: random.Random, type_: pa.DataType, nulls: float, length: int) -> Any:
-    """A value with nulls of a share at every level, and up to so many items in everything that has items."""
+    """Returns a value with the given share of nulls at every level, and up to `length` items in each collection."""
     if rng.random() < nulls:
         return None
     if pa.types.is_struct(type_):
@@ -65,7 +65,7 @@ def value(rng: random.Random, type_: pa.DataType, nulls: float, length: int) -> 
 
 
 def column(rng: random.Random, type_: pa.DataType) -> pa.Array:
-    """Stretches of rows with any values, with none, with nothing in them and without nulls, and two rows with many
+    """Returns stretches of rows with random values, all null, all empty and without nulls, and two rows with many
     items: the last of a row group, and the first of one."""
     stretches = itertools.cycle([(0.2, 3), (0.0, 3), (1.0, 0), (0.0, 0), (0.05, 1), (0.6, 2)])
     values: list[Any] = []
@@ -139,7 +139,7 @@ def test_maps_in_other_types_are_asked_for_by_their_keys_or_values(files: list[P
 
 
 def test_there_are_nulls_and_nothing_at_every_level(table: pa.Table) -> None:
-    """What the others rely on."""
+    """The other tests rely on this."""
 
     def check(array: pa.Array, may_be_null: bool = True) -> None:
         kind = array.type
@@ -167,7 +167,7 @@ def test_java_reads_nested_columns(table: pa.Table, files: list[Path]) -> None:
 
 
 def row_groups(path: Path, stride: int) -> list[range]:
-    """The rows of each row group: stripes begin new ones."""
+    """Returns the rows of each row group; each stripe begins a new one."""
     reader, groups, start = pa.orc.ORCFile(path), [], 0
     for stripe in range(reader.nstripes):
         end = start + reader.read_stripe(stripe, columns=["id"]).num_rows
@@ -179,8 +179,7 @@ def row_groups(path: Path, stride: int) -> list[range]:
 
 @needs_java
 def test_java_seeks_in_nested_columns(files: list[Path], tmp_path: Path) -> None:
-    """Java reads all row groups of a file and some of them, whose rows must be those of the first file, which it has
-    printed."""
+    """Java reads all row groups of a file and some of them; their rows must be those that it printed of the first file."""
     wanted = [(0, 0), (99, 100), (999, 999), (1_000, 1_000), (999, 1_000), (1_001, 1_999), (2_000, 2_000)]
     wanted += [(3_499, 9_999)]
     wanted += [(first, first + 7) for first in range(5, ROWS, 111)]
@@ -198,13 +197,13 @@ def test_java_seeks_in_nested_columns(files: list[Path], tmp_path: Path) -> None
         assert {row for found in ranges for row in found} == rows, command
 
 
-# What chance makes.
+# Random tables.
 
 MOST_BYTES = 60_000
 
 
 def is_printable(case: Case) -> bool:
-    """Whether it is not too long to print, and without days in years that have no four digits."""
+    """Returns whether it is short enough to print, without days in years that do not have four digits."""
     return 0 < case.table.nbytes < MOST_BYTES and not any("date32" in str(field.type) for field in case.table.schema)
 
 
@@ -218,7 +217,7 @@ def test_java_and_pyarrow_read_whatever_chance_makes(tmp_path: Path) -> None:
         case = cases[path]
         fields = [field.with_type(stored(field.type)) for field in case.table.schema]
         assert not unlike(rows, case.table.cast(pa.schema(fields))), case
-    # The tools have no JSON for sums that are no numbers.
+    # The tools have no JSON for sums that are NaN or infinite.
     said = run_tools("meta", *map(str, cases)).splitlines()
     said = [int(line.split()[1]) for line in said if line.startswith("Rows: ")]
     assert said == [case.table.num_rows for case in cases.values()]
@@ -254,5 +253,5 @@ def test_a_scan_reads_what_pyarrow_wrote(nulls: float, compression: str, tmp_pat
 
 
 def same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
-    """Whether values are equal, and so are those that are no numbers; zeros of different signs are not."""
+    """Returns whether values are equal; NaNs are equal, zeros of different signs are not."""
     return repr(left.to_pylist()) == repr(right.to_pylist())

@@ -1,5 +1,5 @@
-"""Predicates that the reference reader in Java pushes down into files by `write_orc`: by row indexes and bloom filters
-it leaves out row groups, and those that it reads have all rows that match. And bounds of times, as it prints them."""
+"""Predicates that the reference reader in Java pushes down into files by `write_orc`: with row indexes and bloom
+filters it skips row groups, and those that it reads have all matching rows. And bounds of times, as it prints them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from test_orc_times import FRACTIONS, plain
 pytestmark = needs_java
 
 ROWS = 1_000
-# A value has a rank among those of its type. Rows have those of even ranks: others can be looked for in vain.
+# A value has a rank among those of its type. Rows have even ranks, so that odd ones are absent.
 RANKS = range(0, 200, 2)
 ZERO = 100
 UTC = datetime.timezone.utc
-# Rows among which there are floats that are no numbers.
+# Rows among which some floats are NaN.
 ODD_ROWS = range(200, 300)
 
 
 class Kind(NamedTuple):
     type_: pa.DataType
-    # What it is called in predicates, and the value of each rank.
+    # The name in predicates, and the value of each rank.
     java: str
     value: Callable[[int], Any]
     orc: str = ""
@@ -67,13 +67,13 @@ KINDS = {
     "instant": Kind(pa.timestamp("us", "UTC"), "TIMESTAMP", lambda rank: time(rank).replace(tzinfo=UTC)),
     "string": Kind(pa.string(), "STRING", lambda rank: f"{rank:03d}" + "🙂ä" * (rank // 20)),
     "char": Kind(pa.string(), "STRING", lambda rank: f"{rank:03d} chär", "char(8)"),
-    # Shorter than it is long: Java wants what it compares with to be filled up, too.
+    # Shorter than its declared length: Java expects the literal to be padded, too.
     "filled": Kind(pa.string(), "STRING", lambda rank: f"{rank:03d}".ljust(10), "char(10)"),
     "varchar": Kind(pa.string(), "STRING", lambda rank: f"{rank:03d}" + "x" * (rank % 7), "varchar(10)"),
     "binary": Kind(pa.binary(), "STRING", lambda rank: f"\0{rank:03d}".encode()),
     "boolean": Kind(pa.bool_(), "BOOLEAN", lambda rank: rank >= ZERO),
 }
-# Columns of sorted values, and others whose row groups have a few values each, from all over.
+# Columns of sorted values, and others whose row groups have a few scattered values each.
 COLUMNS = {name + order: kind for name, kind in KINDS.items() for order in ("", "_any")}
 NESTED = {
     "s.whole": KINDS["bigint"], "s.text": KINDS["string"], "s.deep.money": KINDS["long_decimal"],
@@ -81,7 +81,7 @@ NESTED = {
     "maybe.whole": KINDS["int"], "maybe.text_any": KINDS["string"],
 }
 ALL = COLUMNS | NESTED
-# Options, and the columns that have bloom filters: booleans can have none.
+# Options, and the columns with bloom filters, which booleans cannot have.
 Layout = tuple[dict[str, Any], list[str]]
 FILTERED = [name for name in COLUMNS if not name.startswith("boolean")]
 LAYOUTS: dict[str, Layout] = {
@@ -95,7 +95,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def values(at: int, name: str) -> list[Any]:
-    """The values of a column, the number of which says where it has none."""
+    """Returns the values of a column, whose number determines the nulls."""
     rng, made, few = random.Random(name), [], []
     for row in range(ROWS):
         if row % 25 == 0:
@@ -108,7 +108,7 @@ def values(at: int, name: str) -> list[Any]:
 
 
 def is_there(row: int, column: str) -> bool:
-    """Whether the row has the column, which may be in a struct that not all have."""
+    """Returns whether the row has the column, which may be in a nullable struct."""
     return not column.startswith("maybe.") or row % 5 != 0 and row // 50 != 4
 
 
@@ -129,7 +129,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def columns(table: pa.Table) -> dict[str, pa.Array]:
-    """The columns, and those in them, by their names."""
+    """The columns, including nested ones, by name."""
     nested = {name: pc.struct_field(table[name.split(".")[0]], name.split(".")[1:]) for name in NESTED}
     return {name: table[name] for name in COLUMNS} | nested
 
@@ -139,18 +139,18 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("classes"))
 
 
-# Predicates: what they are to Java, which rows they are true of, and which row groups may have such rows.
+# Predicates: their form in Java, the rows that match, and the row groups that may have such rows.
 
 
 class Group:
-    """A row group, and what the file says of it."""
+    """A row group, and what the file says about it."""
 
     def __init__(self, rows: range, columns: dict[str, pa.Array]) -> None:
         self.rows, self._columns = rows, columns
         self._known: dict[str, tuple[set[Any], bool]] = {}
 
     def values(self, column: str) -> tuple[set[Any], bool]:
-        """The values, and whether there are nulls. Where there is no struct, its fields are not even null."""
+        """Returns the values, and whether there are nulls. If a struct is null, its fields do not even count as null."""
         if column not in self._known:
             found = self._columns[column][self.rows.start : self.rows.stop].to_pylist()
             found = [value for row, value in zip(self.rows, found, strict=True) if is_there(row, column)]
@@ -159,7 +159,7 @@ class Group:
 
 
 def order(value: Any, zero: float) -> Any:
-    """What Java compares: of its zeros, the negative one is less. Of bounds, either zero stands for the other."""
+    """Returns Java's sort key: the negative zero is less. In bounds, either zero stands for the other."""
     return (value, math.copysign(1, value or zero)) if isinstance(value, float) else value
 
 
@@ -184,11 +184,12 @@ class Leaf(NamedTuple):
         return {"less": pc.less, "most": pc.less_equal}[self.how](column, first)
 
     def outcomes(self, group: Group, filtered: list[str]) -> tuple[bool, bool]:
-        """Whether it may be true of rows, and false of some, as bounds say, and bloom filters of some columns."""
+        """Returns whether it may be true of some rows, and false of some, by bounds, and by bloom filters of some
+        columns."""
         values, has_null = group.values(self.column)
         if not values:
             return self.how == "null" and has_null, not has_null
-        # Of bytes there are no bounds, and none where a sum is no number.
+        # Bytes have no bounds, nor has anything whose sum is NaN.
         if not all(value == value for value in values) or values >= {math.inf, -math.inf} or self.column[:3] == "bin":
             return True, True
         if self.how == "null":
@@ -210,7 +211,7 @@ class Leaf(NamedTuple):
 
 
 class Join:
-    """`and` or `or` of two, or `not` of one."""
+    """`and` or `or` of two predicates, or `not` of one."""
 
     def __init__(self, how: str, *parts: Leaf | Join) -> None:
         self._how, self._parts = how, parts
@@ -230,7 +231,7 @@ class Join:
 
 
 def text(value: Any) -> str:
-    """A literal as Java reads it."""
+    """Returns a literal in Java's syntax."""
     value = value.decode() if isinstance(value, bytes) else str(value)
     return value.replace("inf", "Infinity").removesuffix("+00:00")
 
@@ -245,14 +246,14 @@ def comparisons(rng: random.Random, name: str) -> list[Leaf | Join]:
     ]
     if not name.startswith("boolean"):
         wanted += [("equals", of(here + 1)), ("equals", of(there + 1)), ("in", of(here + 1), of(there + 1))]
-    # No writer says of fields of structs that are not there that they are null.
+    # No writer records the fields of null structs as null.
     wanted += [] if name.startswith("maybe.") else [("null",)]
     leaves = [Leaf(name, how, tuple(literals)) for how, *literals in wanted]
     return [*leaves, *(Join("not", leaf) for leaf in leaves)]
 
 
 def predicates(rng: random.Random) -> Iterator[Leaf | Join]:
-    """Some comparisons of each column, and some of two columns and more, joined."""
+    """Yields some comparisons of each column, and some combined ones of two or more columns."""
     for name in ALL:
         yield from rng.sample(comparisons(rng, name), 2)
         one, two, three = (rng.choice(comparisons(rng, of)) for of in (name, *rng.choices(list(ALL), k=2)))
@@ -261,7 +262,7 @@ def predicates(rng: random.Random) -> Iterator[Leaf | Join]:
 
 
 def row_groups(path: Path, stride: int) -> Iterator[range]:
-    """The rows of each row group: stripes begin new ones."""
+    """Yields the rows of each row group; each stripe begins a new one."""
     reader, start = pa.orc.ORCFile(path), 0
     for stripe in range(reader.nstripes):
         end = start + reader.read_stripe(stripe, columns=["id"]).num_rows
@@ -273,12 +274,12 @@ class Answer(NamedTuple):
     where: str
     predicate: Leaf | Join
     groups: list[Group]
-    # The rows of the row groups that Java reads, and those of which it says that the predicate is true.
+    # The rows of the row groups that Java reads, and the rows that it says match.
     read: set[int]
     returned: set[int] | None
 
     def left(self, filtered: list[str]) -> set[int]:
-        """The rows that bounds leave, and bloom filters of these columns."""
+        """Returns the rows that bounds, and bloom filters of these columns, leave."""
         return {row for group in self.groups if self.predicate.outcomes(group, filtered)[0] for row in group.rows}
 
 
@@ -288,11 +289,11 @@ Answers = dict[str, list[Answer]]
 def answers(
     table: pa.Table, columns: dict[str, pa.Array], classes: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Answers:
-    """What Java finds in each file, the rows of which it compares with those of one by another writer."""
+    """Returns Java's results on each file, whose rows it compares with those of a file by another writer."""
     folder, reference, asked, commands = tmp_path_factory.mktemp("predicates"), plain(table), [], []
     for at, name in enumerate(table.column_names):
         if name.startswith("filled"):
-            # It gives what is filled up with spaces without any.
+            # It returns padded strings without their padding.
             reference = reference.set_column(at, name, pc.utf8_rtrim_whitespace(table[name]))
     pa.orc.write_table(reference, folder / "reference.orc")
     for layout, (options, filtered) in LAYOUTS.items():
@@ -302,7 +303,7 @@ def answers(
         groups = [Group(rows, columns) for rows in row_groups(path, options["row_index_stride"])]
         for predicate in predicates(random.Random(layout)):
             words = predicate.words()
-            # Of rows that fields of structs decide on, it is mistaken in files of its own, too.
+            # For predicates on fields of structs, Java returns wrong rows on its own files, too.
             is_exact = not any(word.startswith(("s.", "maybe.", "filled")) for word in words)
             asked.append((layout, predicate, groups, is_exact))
             commands += [[str(path), *words], [str(path), "where", *words]][: 1 + is_exact]
@@ -316,7 +317,7 @@ def answers(
 
 
 def check_row_groups(answers: list[Answer], filtered: list[str]) -> None:
-    """Java must read the row groups that bounds and bloom filters leave, and hardly any others."""
+    """Checks that Java reads the row groups that bounds and bloom filters leave, and hardly any others."""
     spared = needless = 0
     for answer in answers:
         left, bounded = answer.left(filtered), answer.left([])
@@ -361,12 +362,12 @@ def test_java_goes_by_bloom_filters_of_items_of_lists(classes: Path, tmp_path: P
         assert found == expected
 
 
-# Bounds of times. Seconds since 1970 to draw from: Java prints the years before 1582 by another calendar.
+# Bounds of times. Seconds since 1970 to draw from: Java prints the years before 1582 in another calendar.
 ERAS = {"before": (-12_000_000_000, -2), "after": (0, 250_000_000_000), "around": (-12_000_000_000, 250_000_000_000)}
 
 
 def times(unit: str, era: str) -> pa.Array:
-    """Times without a zone: in each row group those of a part of an era, which has some of no value."""
+    """Returns times without a zone: each row group has those of a part of an era, which may contain nulls."""
     rng, made = random.Random(unit + era), []
     first, last = (max(-9_000_000_000, min(end, 9_000_000_000)) if unit == "ns" else end for end in ERAS[era])
     for row in range(1_000):

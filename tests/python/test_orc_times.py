@@ -1,7 +1,7 @@
 """Dates, local timestamps and instants that `write_orc` wrote, from the year 1 on, as others read them.
 
 The reference tools in Java print a local timestamp as it was written, whatever the time zone that they run in, and an
-instant as that zone's clocks have it.
+instant in that zone's local time.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ YEARS = [1, 2, 4, 5, 99, 100, 101, 400, 999, 1000, 1066, 1500, 1582, 1583, 1600,
          1899, 1900, 1901, 1904, 1930, 1937, 1940, 1968, 1969, 1970, 1971, 1999, 2000, 2014, 2015, 2037, 2038, 2039,
          2100, 2262, 3000, 9999]
 DAYS = [(1, 1), (1, 2), (2, 28), (2, 29), (3, 1), (7, 4), (10, 4), (10, 15), (12, 30), (12, 31)]
-# Ends of a second: with as many digits as are looked at, and where readers mistake what lies before 1970.
+# Fractions at the ends of a second: with up to the number of digits that are checked, and where readers are wrong
+# before 1970.
 FRACTIONS = [0, 1, 10, 999, 1_000, 999_999, 1_000_000, 1_000_001, 100_000_000, 120_000_000, 123_456_789, 500_000_000,
              999_000_000, 999_999_000, 999_999_999]
-# Seconds since 1970 that nanoseconds can be counted from.
+# Seconds since 1970 that fit in nanoseconds.
 NANOSECONDS = range(-9_223_372_035, 9_223_372_036)
-# Before then, Java's clocks have the zone's present offset from UTC, and others those of the place.
+# Before then, Java uses the zone's present offset from UTC, and others local mean time.
 EARLIEST_OFFSETS = -2_208_988_800
 
 
 def is_day(year: int, month: int, day: int) -> bool:
-    """Whether there is such a day, in the calendar that Java prints too: it went from the 4th to the 15th."""
+    """Returns whether the day exists in Java's calendar, which skips from 4 to 15 October 1582."""
     try:
         at = datetime.date(year, month, day)
     except ValueError:
@@ -47,7 +48,7 @@ def is_day(year: int, month: int, day: int) -> bool:
 
 
 def seconds() -> list[int]:
-    """Seconds since 1970, in all years, but none of the hours that a clock may leave out when summer begins."""
+    """Returns seconds since 1970, in all years, but none in the hours that daylight saving may skip."""
     rng = random.Random("seconds")
     starts = [datetime.datetime(year, *day) for year in YEARS for day in DAYS if is_day(year, *day)]
     for _ in range(600):
@@ -59,7 +60,7 @@ def seconds() -> list[int]:
     return found + TURNS + [0, -2, -3, -100, -86_400 // 2, 1_420_070_399, 1_420_070_400]
 
 
-# What clocks of New York say before and after an hour is left out, and before and after one that comes twice.
+# Times in New York before and after a skipped hour, and before and after a repeated one.
 TURNS = [
     int((datetime.datetime.fromisoformat(turn) - BEGINNING).total_seconds())
     for turn in ("1967-04-30 03:00:00", "2021-03-14 01:59:59", "2021-03-14 03:00:00", "2021-11-07 00:59:59",
@@ -68,14 +69,14 @@ TURNS = [
 
 
 def values(unit: str) -> list[int | None]:
-    """All seconds with each of a few fractions, and without a value now and then."""
+    """Returns all seconds with each of a few fractions, and an occasional null."""
     per, made = PER_SECOND[unit], []
     for at, second in enumerate(seconds()):
         if unit == "ns" and second not in NANOSECONDS:
             second = second % 9_000_000_000
         fraction = FRACTIONS[at % len(FRACTIONS)] * per // 10**9
         made.append(None if at % 23 == 7 else second * per + fraction)
-    # Of the last second before 1970, ORC has no fractions but these.
+    # ORC can store no other fractions of the last second before 1970.
     return made + [-per + fraction * per // 10**9 for fraction in FRACTIONS if fraction < 1_000_000]
 
 
@@ -101,7 +102,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def offset_in(zone: str) -> Callable[[int], int]:
-    """How far the clocks of a zone are ahead of UTC at an instant, in seconds, as Java knows it."""
+    """Returns the function from an instant to the zone's offset from UTC, in seconds, according to Java."""
     known = zoneinfo.ZoneInfo(zone)
 
     def offset(second: int) -> int:
@@ -114,8 +115,8 @@ def offset_in(zone: str) -> Callable[[int], int]:
 
 
 def is_settled(second: int, is_instant: bool) -> bool:
-    """Whether all know what the clocks of a zone say then. What is known of zones differs from 1900 to 1970; and Java
-    goes by the date in UTC where its calendar has a day that others have not."""
+    """Returns whether all readers agree on the zone's local time. Time zone data differ from 1900 to 1970; and Java
+    goes by the date in UTC where its calendar has a day that others do not have."""
     day = (BEGINNING + datetime.timedelta(seconds=second)).date()
     if is_instant and datetime.date(1899, 12, 30) <= day <= datetime.date(1970, 1, 2):
         return False
@@ -128,7 +129,7 @@ def is_settled(second: int, is_instant: bool) -> bool:
 
 
 def settled(column: pa.Array) -> pa.Array:
-    """The same without times that are not."""
+    """Returns the column with disputed times removed."""
     kind = column.type
     kept = [
         value if value is not None and is_settled(value // PER_SECOND[kind.unit], kind.tz is not None) else None
@@ -138,7 +139,7 @@ def settled(column: pa.Array) -> pa.Array:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """The same with times as what they count."""
+    """Returns the rows with times as integers."""
     counted = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in rows.schema]
     return rows.cast(pa.schema([field.with_type(type_) for field, type_ in zip(rows.schema, counted, strict=True)]))
 
@@ -180,7 +181,7 @@ def test_pyarrow_reads_the_times_that_it_can_count(tmp_path: Path) -> None:
         st.write_orc(written, tmp_path / "a.orc", compression=compression, row_index_stride=100)
         found = pa.orc.read_table(tmp_path / "a.orc")
         for field in written.schema:
-            # What it cannot count in nanoseconds, it refuses to read.
+            # Values out of the range of nanoseconds are refused.
             type_ = stored(field.type)
             assert column_differs(found[field.name], written[field.name].cast(type_), type_) is None, field
 
@@ -209,7 +210,7 @@ STRIDE = 100
 
 
 def orderly() -> pa.Table:
-    """Times that rise and have fractions, from 1950 on, at no hour that any clock leaves out."""
+    """Ascending times with fractions, from 1950 on, at no hour that any clock skips."""
     rng = random.Random("orderly")
     rows, first = 3_000, int((datetime.datetime(1950, 1, 1) - BEGINNING).total_seconds())
     days = [first + 86_400 * 11 * at for at in range(rows)]
@@ -234,7 +235,7 @@ def test_java_finds_times_by_predicates_in_every_time_zone(zone: str, classes: P
     rows, path = orderly(), tmp_path / "a.orc"
     times = {"local": "TIMESTAMP", "instant": "TIMESTAMP", "date": "DATE"}
     st.write_orc(rows, path, row_index_stride=STRIDE, bloom_filter_columns=dict.fromkeys(times, 0.001))
-    # In predicates, Java wants an instant as the clocks of UTC have it, wherever it runs.
+    # In predicates, Java expects an instant as UTC time, wherever it runs.
     texts = {name: [str(value).removesuffix("+00:00") for value in rows[name].to_pylist()] for name in times}
     commands, expected = [], []
     for at in [0, 1, 99, 100, 101, 555, 650, 651, 662, 663, 664, 665, 1_700, 2_999]:
@@ -247,7 +248,7 @@ def test_java_finds_times_by_predicates_in_every_time_zone(zone: str, classes: P
     missing = [[str(path), name, "equals", "TIMESTAMP", night] for name in ("local", "instant") for night in nights]
     answers = Judge(classes, path, zone).read(commands + missing)
     assert answers[: len(commands)] == expected
-    # They lie within the bounds of a row group, but its bloom filter leaves them out.
+    # They are within the bounds of a row group, but its bloom filter excludes them.
     assert sum(bool(found) for found in answers[len(commands) :]) <= 1
 
 
@@ -268,7 +269,7 @@ def test_java_reads_the_same_instants_in_every_time_zone(zone: str, classes: Pat
 
 
 def test_files_with_near_and_with_far_years_make_one_table(tmp_path: Path) -> None:
-    """One file's sentinels must not make the others unreadable, in columns and in what is in them."""
+    """One file's sentinels must not make the others unreadable, in top-level and nested columns."""
     near = [datetime.datetime(2024, 5, 1, 12, 0, 0, 250), None, datetime.datetime(1969, 12, 31, 23, 59, 57, 999_999)]
     far = [datetime.datetime(9999, 12, 31), datetime.datetime(1, 1, 1), None]
     expected = []
@@ -309,7 +310,7 @@ def test_nanoseconds_beside_far_years_are_an_error_that_names_the_file(tmp_path:
         with pytest.raises(st.SchemaError, match=told):
             st.scan(tmp_path, **options).to_arrow()
     assert st.scan(tmp_path / "b.orc").to_arrow()["t"].cast(pa.int64()).to_pylist() == [1001]
-    # The same where the nanoseconds are those of another format.
+    # The same if the nanoseconds are those of another format.
     st.write_parquet(pa.table({"t": pa.array([1002], pa.timestamp("ns"))}), tmp_path / "b.parquet")
     (tmp_path / "b.orc").unlink()
     with pytest.raises(st.SchemaError, match=r"b\.parquet: column t: 1002 Nanoseconds since 1970 are no whole"):

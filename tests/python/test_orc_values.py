@@ -1,5 +1,5 @@
-"""Whole numbers that need runs of every kind and width, decimals of every size and floats of every sort, as
-`write_orc` writes them and others read them."""
+"""Integers that need runs of every kind and width, decimals of every size and floats of every kind, written by
+`write_orc` and read by others."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from orc_printed import unlike
 from orc_runs import WIDTHS, Run, runs, streams
 from test_write_orc import failures, stored
 
-# Numbers of the longest run.
+# Numbers in the longest run.
 RUN = 512
 
 
 def check(table: pa.Table, folder: Path, *options: dict[str, Any]) -> list[Path]:
-    """Writes a table with each of the options; Java, pyarrow and a scan must find in the files what was written."""
+    """Writes a table with each of the options; checks that Java, pyarrow and a scan read what was written."""
     paths = [folder / f"{at}.orc" for at in range(len(options))]
     for path, chosen in zip(paths, options, strict=True):
         assert not list(failures(Case(0, table, chosen), path)), chosen
@@ -37,16 +37,16 @@ def check(table: pa.Table, folder: Path, *options: dict[str, Any]) -> list[Path]
     return paths
 
 
-# Where runs are compressed, they have widths with which numbers end where bytes do.
+# With compression, runs have widths whose numbers end at byte boundaries.
 PLAIN = {"compression": "none", "row_index_stride": 1_000}
 PRESSED = {"compression": "zstd", "row_index_stride": 1_000}
 
 
-# Whole numbers.
+# Integers.
 
 
 def of_width(rng: random.Random, width: int, is_signed: bool) -> int:
-    """A number that takes just so many bits, one of which is its sign where it may have one."""
+    """Returns a number that takes exactly `width` bits, including the sign if it is signed."""
     # 0 takes a bit, too.
     if not is_signed:
         return rng.getrandbits(1) if width == 1 else 1 << width - 1 | rng.getrandbits(width - 1)
@@ -55,14 +55,14 @@ def of_width(rng: random.Random, width: int, is_signed: bool) -> int:
 
 
 def wide_runs(rng: random.Random, most: int, is_signed: bool = True) -> dict[str, list[int]]:
-    """Numbers of up to so many bits, in blocks that are one run each: of every kind and width."""
+    """Returns numbers of up to `most` bits, in blocks that are one run each: of every kind and width."""
     low, high = (-1 << most - 1, (1 << most - 1) - 1) if is_signed else (0, (1 << most) - 1)
 
     def any_number(width: int) -> int:
         return of_width(rng, width, is_signed)
 
     def patched(width: int, patch: int) -> list[int]:
-        # Readers take a base of 56 bits at most.
+        # Readers accept a base of 56 bits at most.
         base = max(-1 << 55, min(rng.choice([low, low // 3, low // 1_000, 0, 1, high // 5]), 1 << 55))
         top = min((1 << width + patch) - 1, high - base)
         numbers = [base + rng.randint(0, (1 << width) - 1) for _ in range(RUN)]
@@ -104,7 +104,7 @@ def wide_runs(rng: random.Random, most: int, is_signed: bool = True) -> dict[str
 
 
 def padded(columns: dict[str, pa.Array]) -> pa.Table:
-    """Columns of as many rows as the longest has: others have no value in the rows behind."""
+    """Pads columns with nulls to the length of the longest."""
     rows = max(map(len, columns.values()))
     return pa.table({
         name: pa.concat_arrays([column, pa.nulls(rows - len(column), column.type)]) for name, column in columns.items()
@@ -112,7 +112,7 @@ def padded(columns: dict[str, pa.Array]) -> pa.Table:
 
 
 def runs_of(path: Path, columns: dict[str, int], section: str) -> dict[str, list[Run]]:
-    """The runs in a stream of each column, by its name; its number is given."""
+    """Returns the runs in a stream of each column, by column name; `columns` gives its number."""
     found = streams(path, reports([path])[path], section)
     return {name: [run for stream in found[number] for run in runs(stream)] for name, number in columns.items()}
 
@@ -139,7 +139,7 @@ def test_numbers_in_runs_of_every_kind_and_width_are_read(tmp_path: Path) -> Non
         all_ = {width for width in WIDTHS if width <= bits}
         assert widths(found[f"direct_{bits}"], "direct") == all_
         assert widths(found[f"patched_{bits}"], "patched base") >= {width for width in all_ if width < bits - 4}
-        # Differences have two bits at least: one bit has the code of those that are all the same.
+        # Differences have at least two bits: one bit has the code of those that are all the same.
         for name in (f"rising_{bits}", f"falling_{bits}"):
             assert widths(found[name], "delta") >= {width for width in all_ if 1 < width < bits - 9}
         assert widths(found[f"steady_{bits}"], "delta") == widths(found[f"constant_{bits}"], "delta") == {0}
@@ -155,11 +155,11 @@ def test_numbers_without_a_sign_are_read_in_runs_of_every_kind_and_width(tmp_pat
     rng = random.Random("unsigned runs")
     columns: dict[str, pa.Array] = {}
     for name, numbers in wide_runs(rng, 29, is_signed=False).items():
-        # Fractions of a second, none of which ends in zeros that can be left out.
+        # Fractions of a second without trailing zeros to drop.
         fractions = [number + (number % 100 == 0) for number in numbers]
         columns[f"time_{name}"] = pa.array(fractions, pa.timestamp("ns"))
     for name, numbers in wide_runs(rng, 12, is_signed=False).items():
-        # A dictionary of all, in their order.
+        # A dictionary of all strings, in order.
         columns[f"code_{name}"] = pa.array([f"{number:04d}" for number in [*numbers, *range(1 << 12)]])
     for name, numbers in wide_runs(rng, 8, is_signed=False).items():
         columns[f"text_{name}"] = pa.array(["x" * number for number in numbers])
@@ -168,7 +168,7 @@ def test_numbers_without_a_sign_are_read_in_runs_of_every_kind_and_width(tmp_pat
         columns[f"list_{name}"] = pa.ListArray.from_arrays([0, *offsets], pa.array([True] * offsets[-1]))
     coded = {"dictionary": [name for name in columns if name.startswith("code")]}
     path, _ = check(padded(columns), tmp_path, PLAIN | coded, PRESSED | coded)
-    # The items of lists have a number, too.
+    # The lengths of lists are runs, too.
     parts = [part for name in columns for part in ([name, ""] if name.startswith("list") else [name])]
     sections = {"time": "SECONDARY", "code": "DATA", "text": "LENGTH", "list": "LENGTH"}
     for kind, most in (("time", 32), ("code", 12), ("text", 8), ("list", 6)):
@@ -176,7 +176,7 @@ def test_numbers_without_a_sign_are_read_in_runs_of_every_kind_and_width(tmp_pat
         found = runs_of(path, numbers, sections[kind])
         for name in numbers:
             assert sum(run.count for run in found[name]) == len(columns[name]), name
-        # Three bits of fractions say how many zeros they end in.
+        # Three bits of fractions count trailing zeros.
         direct = {width for width in WIDTHS if (4 if kind == "time" else 0) < width <= most}
         assert widths(found[f"{kind}_direct"], "direct") >= direct
         assert len(widths(found[f"{kind}_patched"], "patched base")) >= len(direct) // 2
@@ -189,7 +189,7 @@ def test_numbers_without_a_sign_are_read_in_runs_of_every_kind_and_width(tmp_pat
 @needs_java
 def test_runs_of_bytes_and_bits_of_every_length_are_read(tmp_path: Path) -> None:
     rng = random.Random("bytes")
-    # Runs have 3 to 130 bytes, and there are at most 128 bytes between them.
+    # Runs have 3 to 130 bytes, with at most 128 literal bytes between them.
     lengths = [1, 2, 3, 4, 5, 63, 64, 127, 128, 129, 130, 131, 132, 133, 260, 261, 263, 1_040, 1_048]
     few = [rng.randint(-128, 127) for length in lengths for other in lengths for _ in range(2)]
     made = itertools.chain.from_iterable(
@@ -241,7 +241,7 @@ def test_floats_of_every_sort_are_read(tmp_path: Path) -> None:
     for name, type_, native in (("float", pa.float32(), np.float32), ("double", pa.float64(), np.float64)):
         odd = odd_floats(native)
         columns[name] = pa.array([*odd, None] * 300, type_)
-        # Row groups with nothing but one of them.
+        # Row groups that consist of one of them only.
         columns[f"{name}_runs"] = pa.array([value for value in [*odd, None] for _ in range(300)], type_)
         lists = pa.ListArray.from_arrays([*range(0, len(columns[name]), 2), len(columns[name])], columns[name])
         columns[f"{name}_lists"] = pa.concat_arrays([lists, pa.nulls(len(columns[name]) - len(lists), lists.type)])
@@ -250,7 +250,7 @@ def test_floats_of_every_sort_are_read(tmp_path: Path) -> None:
     check(pa.table(columns), tmp_path, PLAIN | {"row_index_stride": 100}, PRESSED)
 
 
-# Row groups, by what is in them.
+# Row groups by content.
 FLOAT_GROUPS: list[list[float | None]] = [
     [math.nan], [math.nan, 5.0], [-0.0], [0.0], [math.inf], [-math.inf], [math.inf, -math.inf], [None],
     [None, math.nan], [1.0, 2.0, None], [math.nan, -0.0], [-5.0, -4.0],
@@ -258,7 +258,7 @@ FLOAT_GROUPS: list[list[float | None]] = [
 
 
 def has_bounds(group: list[float | None]) -> bool:
-    """Whether the sum of the values is a number: that it is none is how others see that the bounds are not all."""
+    """Returns whether the sum of the values is a number: a NaN sum tells readers that the bounds are incomplete."""
     return not math.isnan(sum(value for value in group if value is not None))
 
 
@@ -281,19 +281,18 @@ def test_java_finds_floats_of_every_sort_by_predicates(type_: pa.DataType, tmp_p
         returned = {row // stride for found in ranges for row in found}
         needed = {at for at, group in enumerate(FLOAT_GROUPS) if any(test(it) for it in group if it is not None)}
         assert returned >= needed, f"{command}: row groups {returned}, not {needed}"
-        # Bounds leave out what is not there; of row groups with values that are no numbers, none are known.
-        # Either zero stands for the other.
+        # Bounds exclude absent values; row groups with NaNs have no bounds.
         known = {at for at, group in enumerate(FLOAT_GROUPS) if has_bounds(group) and (value != 0 or 0 not in group)}
         assert not (returned - needed) & known, f"{command}: row groups {returned} were read for {needed}"
         if how == "equals" and command[1] == "filtered":
             assert returned & known == needed & known, command
 
 
-# Texts.
+# Strings.
 
 
 def changed(value: Any, change: Callable[[str], str]) -> Any:
-    """A text, or the texts of a list, changed."""
+    """Applies a change to a string, or to the strings of a list."""
     if isinstance(value, list):
         return [changed(item, change) for item in value]
     return value if value is None else change(value)
@@ -330,7 +329,7 @@ def test_texts_of_fixed_lengths_are_read(tmp_path: Path) -> None:
             plain = table[field.name].cast(stored(field.type)).to_pylist()
             is_char = " char(" in field.name
 
-            # Java gives what is filled up with spaces without any.
+            # Java returns padded strings without their padding.
             trimmed = [changed(value, str.rstrip) if is_char else value for value in plain]
             assert [row[field.name] for row in found] == trimmed, field
             filled = [changed(value, lambda text: text.ljust(int(length))) if is_char else value for value in plain]

@@ -1,12 +1,12 @@
-"""Filters made at random keep the rows that pyarrow keeps, whatever the file tells of its values.
+"""Random filters keep the rows that pyarrow keeps, whatever the file's statistics.
 
-Each is built three times: of `stylobate.col`, as SQL, and as an expression of pyarrow.
+Each is built three times: with `stylobate.col`, as SQL, and as a pyarrow expression.
 
-pyarrow's expression is asked of the table in memory, not of `pyarrow.dataset` over the file. These differ for
-NaN, of which every comparison is false but `<>`: a dataset rules out row groups by bounds that leave NaN out,
-and so loses the rows with NaN that `NOT (a < 5)` is true of.
+pyarrow's expression is evaluated on the table in memory, not by `pyarrow.dataset` on the file. These differ for NaN,
+for which every comparison is false except `<>`: a dataset skips row groups by bounds that exclude NaN, and so loses the
+rows with NaN that match `NOT (a < 5)`.
 
-Columns, filters and what is asked of them are in one file: each kind of filter is for some columns only.
+Columns, filters and checks are in one file: each kind of filter applies to some columns only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PREDICATES = 8
 SMALL_ROWS = [1, 50, 400, 1_500, 3_000]
 NOISE = 48
 TOLD = 5
-# As what strings and bytes come out: as they were written, dictionaries or views.
+# Result types of strings and bytes: as written, dictionaries or views.
 MODES: list[dict[str, Any]] = [
     *[{"dictionary": mode} for mode in (None, "auto", "stored", True, False)],
     *[{"dictionary": mode, "strings": "view"} for mode in (None, False)],
@@ -71,12 +71,12 @@ class Filter:
     theirs: pc.Expression
 
     def negated(self, sql: Callable[[str], str]) -> Filter:
-        """What holds where this is false; not where it is unknown."""
+        """Returns the negation: true where this is false, but not where it is unknown."""
         return Filter(~self.ours, sql(self.sql), ~self.theirs)
 
 
 def joined(word: str, parts: list[Filter]) -> Filter:
-    """Several filters with AND or OR between them."""
+    """Joins filters with AND or OR."""
     join = {"AND": operator.and_, "OR": operator.or_}[word]
     ours, theirs = reduce(join, [part.ours for part in parts]), reduce(join, [part.theirs for part in parts])
     return Filter(ours, f" {word} ".join(f"({part.sql})" for part in parts), theirs)
@@ -84,7 +84,7 @@ def joined(word: str, parts: list[Filter]) -> Filter:
 
 # Tables.
 
-# Each column: its type, and what makes a value of it; values are near each other, so that literals hit them.
+# Each column: its type, and a generator of values; values are near each other, so that literals hit them.
 COLUMNS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "small": (pa.int16(), lambda rng: rng.randint(-20, 20)),
     "count": (pa.int32(), lambda rng: rng.choice([rng.randint(-100, 100), -(2**31), 2**31 - 1])),
@@ -129,7 +129,7 @@ PAIRS = [
 
 
 def values(rng: random.Random, column: str, rows: int) -> list[Any]:
-    """Values of a column; few or many, sorted for the bounds of parts to tell something, or in runs."""
+    """Returns values of a column; few or many, sorted so that bounds are selective, or in runs."""
     make = COLUMNS[column][1]
     made = [make(rng) for _ in range(rng.choice([1, 5, 40, 400, min(rows, 20_000)]))]
     made = rng.choices(made, k=rows)
@@ -137,14 +137,14 @@ def values(rng: random.Random, column: str, rows: int) -> list[Any]:
     if order == 0:
         return made
     if order == 1:
-        # NaN is in no order, so this leaves it where it is.
+        # NaN is unordered, so this leaves it in place.
         return sorted(made)
     runs = rng.choice([10, 100, max(1, rows // 50)])
     return [made[row // runs] for row in range(rows)]
 
 
 def table(rng: random.Random, names: list[str], rows: int) -> pa.Table:
-    """Numbered rows of some columns, with nulls."""
+    """Returns numbered rows of some columns, with nulls."""
     columns: dict[str, pa.Array] = {"row": pa.array(range(rows), pa.int64())}
     for name in names:
         columns[name] = pa.array(values(rng, name, rows), COLUMNS[name][0], mask=null_mask(rng, rows))
@@ -155,10 +155,10 @@ def table(rng: random.Random, names: list[str], rows: int) -> pa.Table:
     columns["place"] = pa.StructArray.from_arrays([city, code], fields=list(places), mask=mask)
     lists = [None, [], ["air"], ["mail", None], ["Ålesund", "rail"]]
     columns["tags"] = pa.array(rng.choices(lists, k=rows), pa.list_(pa.string()))
-    # A name that SQL has to quote.
+    # A name that SQL must quote.
     columns["group by"] = pa.array(values(rng, "small", rows), pa.int16(), mask=null_mask(rng, rows))
     if rows > max(SMALL_ROWS):
-        # Bytes that no codec makes fewer: pages are read alone only where that spares a megabyte.
+        # Incompressible bytes: single pages are read only if that saves a megabyte.
         noise = pa.py_buffer(rng.randbytes(NOISE * rows))
         columns["noise"] = pa.Array.from_buffers(pa.binary(NOISE), rows, [None, noise])
     return pa.table(columns)
@@ -168,7 +168,7 @@ def table(rng: random.Random, names: list[str], rows: int) -> pa.Table:
 
 
 class Maker:
-    """Makes filters for a table: literals are values of its columns, or lie next to them."""
+    """Generates filters for a table: literals are values of its columns, or close to them."""
 
     def __init__(self, rng: random.Random, data: pa.Table) -> None:
         self.rng = rng
@@ -179,7 +179,7 @@ class Maker:
         self.leaves = leaves
 
     def filter(self, depth: int) -> Filter:
-        """A filter with at most so many floors of AND, OR and NOT."""
+        """Returns a filter with at most `depth` levels of AND, OR and NOT."""
         kind = self.rng.random()
         if depth == 0 or kind < 0.3:
             return self.leaf(self.rng.choice(list(self.leaves)))
@@ -189,7 +189,7 @@ class Maker:
         return joined(self.rng.choice(["AND", "OR"]), parts)
 
     def narrow(self) -> Filter:
-        """What only rows of one place or two fulfil, with or without another condition."""
+        """Returns a filter that matches only rows in one or two places, with or without another condition."""
         start = self.rng.randrange(self.data.num_rows)
         low, high = pa.scalar(start), pa.scalar(start + self.rng.choice([0, 10, 3_000]))
         made = Filter(
@@ -203,7 +203,7 @@ class Maker:
         return joined("OR", [made, self.narrow()]) if kind == 1 else joined("AND", [made, self.filter(1)])
 
     def leaf(self, name: str) -> Filter:
-        """A condition on one column, or on two."""
+        """Returns a condition on one column, or on two."""
         type_ = self.leaves[name].type
         kinds = [self.is_null]
         if not pa.types.is_nested(type_):
@@ -224,7 +224,7 @@ class Maker:
         return self.rng.choice(kinds)(name)
 
     def literal(self, name: str) -> pa.Scalar:
-        """A value of the column, one next to it, or any of its type; never null."""
+        """Returns a value of the column, one next to it, or any of its type; never null."""
         column, rng = self.leaves[name], self.rng
         type_ = column.type
         base = "mode" if name == "place.city" else "count" if name == "place.code" else name
@@ -234,7 +234,7 @@ class Maker:
             found = pa.scalar(COLUMNS[base][1](rng), type_)
         if rng.random() < 0.7:
             return found
-        # The ends of types are left alone: what is beyond them is no value of the type.
+        # The limits of types are left alone: values beyond them do not exist.
         step = rng.choice([-1, 1])
         value = found.as_py()
         if pa.types.is_integer(type_) and abs(value) < 2**15 - 1 and value + step >= 0:
@@ -248,7 +248,7 @@ class Maker:
         return found
 
     def compare(self, name: str) -> Filter:
-        """Column and literal, either of which may stand on the left."""
+        """Compares a column and a literal, either of which may be on the left."""
         sign, op = self.rng.choice(list(OPERATORS.items()))
         value = self.literal(name)
         theirs = op(field(name), pc.scalar(value))
@@ -259,7 +259,7 @@ class Maker:
         return Filter(op(st.col(name), value.as_py()), f"{quoted(name)} {sign} {sql(value)}", theirs)
 
     def compare_other_number(self, name: str) -> Filter:
-        """Whole numbers and a literal between them, or beyond all of them."""
+        """Compares integers with a literal between them, or beyond all of them."""
         sign, op = self.rng.choice(list(OPERATORS.items()))
         value = self.rng.choice(
             [-0.5, 2.5, 7.0, -1e10, 1e10, decimal.Decimal("2.50"), decimal.Decimal(3), -(2**40), 300, 2**70]
@@ -268,17 +268,17 @@ class Maker:
         return Filter(op(st.col(name), value), f"{quoted(name)} {sign} {value}", theirs)
 
     def compare_other_decimal(self, name: str) -> Filter:
-        """Decimals and a literal with more digits behind the point, or with none."""
+        """Compares decimals with a literal that has more fraction digits, or none."""
         sign, op = self.rng.choice(list(OPERATORS.items()))
         value = decimal.Decimal(self.rng.choice(["0.00501", "-3.14159", "1.10000", "7"]))
-        # Of a type that has room for both.
+        # Of a type that can hold both.
         both = pa.decimal256(60, 5)
         theirs = op(field(name).cast(both), pc.scalar(pa.scalar(value, both)))
         ours = op(st.col(name), int(value) if value == 7 else value)
         return Filter(ours, f"{quoted(name)} {sign} {value}", theirs)
 
     def compare_other_moment(self, name: str) -> Filter:
-        """Days and a literal within a day, or timestamps and a day."""
+        """Compares days with a literal within a day, or timestamps with a day."""
         sign, op = self.rng.choice(list(OPERATORS.items()))
         if pa.types.is_date(self.leaves[name].type):
             value = EPOCH + dt.timedelta(hours=12 * self.rng.randint(-20, 20))
@@ -290,14 +290,14 @@ class Maker:
         return Filter(op(st.col(name), value), f"{quoted(name)} {sign} DATE '{value}'", theirs)
 
     def compare_columns(self, pair: tuple[str, str]) -> Filter:
-        """Two columns of a row."""
+        """Compares two columns of a row."""
         left, right = self.rng.sample(pair, 2)
         sign, op = self.rng.choice(list(OPERATORS.items()))
         ours = op(st.col(left), st.col(right))
         return Filter(ours, f"{quoted(left)} {sign} {quoted(right)}", op(field(left), field(right)))
 
     def between(self, name: str) -> Filter:
-        """Both ends within; where the low one is the higher, no row passes."""
+        """Both ends are inclusive; if the lower one is greater, no row matches."""
         low, high = self.literal(name), self.literal(name)
         theirs = (field(name) >= pc.scalar(low)) & (field(name) <= pc.scalar(high))
         ours = st.col(name).between(low.as_py(), high.as_py())
@@ -307,8 +307,8 @@ class Maker:
     def is_in(self, name: str) -> Filter:
         """One of some values, or none.
 
-        pyarrow's `is_in` is false of a null, and so its negation is true of it. In SQL neither is true, as of
-        the chain of equalities that IN stands for.
+        pyarrow's `is_in` is false for null, so its negation is true. In SQL neither is true, as for the chain of
+        equalities that IN stands for.
         """
         literals = [self.literal(name) for _ in range(self.rng.choice([0, 1, 2, 3, 12]))]
         equals = [field(name) == pc.scalar(value) for value in literals]
@@ -318,13 +318,13 @@ class Maker:
         return self.perhaps_not(made, "IN")
 
     def is_null(self, name: str) -> Filter:
-        """Whether there is no value; NaN is one."""
+        """Tests for null; NaN is a value."""
         if self.rng.random() < 0.5:
             return Filter(st.col(name).is_null(), f"{quoted(name)} IS NULL", field(name).is_null())
         return Filter(st.col(name).is_not_null(), f"{quoted(name)} IS NOT NULL", field(name).is_valid())
 
     def alone(self, name: str) -> Filter:
-        """A column of booleans by itself, or one of what SQL asks of it that is never unknown."""
+        """Returns a boolean column by itself, or one of SQL's tests of it that are never unknown."""
         column, theirs = st.col(name), field(name)
         kind = self.rng.randrange(3)
         if kind == 0:
@@ -340,19 +340,19 @@ class Maker:
         )
 
     def perhaps_not(self, made: Filter, word: str) -> Filter:
-        """The filter, or what SQL writes with a NOT before its word."""
+        """Returns the filter, or its negation as SQL writes it, with NOT before the word."""
         if self.rng.random() < 0.7:
             return made
         return made.negated(lambda sql: sql.replace(f" {word} ", f" NOT {word} ", 1))
 
     def text(self, name: str) -> str:
-        """A part of a text of the column."""
+        """Returns a substring of a string of the column."""
         text = self.literal(name).as_py()
         start = self.rng.randint(0, len(text))
         return text[start : self.rng.randint(start, len(text))] if self.rng.random() < 0.7 else text
 
     def starts_with(self, name: str) -> Filter:
-        """The beginning of a text."""
+        """Matches a prefix."""
         text = self.literal(name).as_py()[: self.rng.randint(0, 4)]
         ours = st.col(name).starts_with(text)
         return Filter(
@@ -360,7 +360,7 @@ class Maker:
         )
 
     def contains(self, name: str) -> Filter:
-        """A part of a text."""
+        """Matches a substring."""
         text = self.text(name)
         ours = st.col(name).contains(text)
         return Filter(
@@ -368,7 +368,7 @@ class Maker:
         )
 
     def like(self, name: str) -> Filter:
-        """A pattern of parts of texts, `%` and `_`, with or without regard to case."""
+        """Matches a pattern of substrings, `%` and `_`, case-sensitive or not."""
         parts = [self.text(name), self.text(name)]
         escaped = [
             "".join(f"\\{letter}" if letter in "%_\\" else letter for letter in part) for part in parts
@@ -388,10 +388,10 @@ class Maker:
 
 
 def regex(pattern: str) -> str:
-    """A pattern of LIKE as a regular expression.
+    """Converts a LIKE pattern to a regular expression.
 
-    pyarrow 26 takes an escaped backslash for two in `%text%`, `text%` and `%text`, which it does not make a
-    regular expression of.
+    pyarrow 26 takes an escaped backslash for two in `%text%`, `text%` and `%text`, which it does not convert to a
+    regular expression.
     """
     parts = []
     letters = iter(pattern)
@@ -414,22 +414,22 @@ TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def field(name: str) -> pc.Expression:
-    """A column of pyarrow; a dot leads into a struct."""
+    """Returns a column for pyarrow; a dot selects a struct field."""
     return pc.field(*name.split("."))
 
 
 def quoted(name: str) -> str:
-    """A column in SQL."""
+    """Returns a column name in SQL."""
     return f'"{name}"' if " " in name else name
 
 
 def sql_text(text: str) -> str:
-    """A text in SQL."""
+    """Returns a string literal in SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def sql(scalar: pa.Scalar) -> str:
-    """A literal in SQL."""
+    """Returns a literal in SQL."""
     value = scalar.as_py()
     if isinstance(value, bool):
         return str(value).upper()
@@ -516,8 +516,8 @@ def test_a_field_comes_out_where_single_pages_are_read_for_another_field(tmp_pat
 
 @pytest.mark.parametrize("at", [0, 10, 15, 20])
 def test_rows_beside_nan_are_found_in_orc_files(tmp_path: Path, at: int) -> None:
-    # An entry of the index that begins with NaN has NaN for its bounds, and pyarrow's writer then leaves its
-    # values out of the bounds of the stripe. Readers know it by the sum of the values, which is NaN.
+    # An index entry that begins with NaN has NaN bounds, and pyarrow's writer then excludes its values from the bounds
+    # of the stripe. Readers detect this by the sum of the values, which is NaN.
     values = [5.0] * 10 + [-2.0] * 10 + [7.0] * 10
     values[at] = float("nan")
     path = tmp_path / "nan.orc"
@@ -528,13 +528,13 @@ def test_rows_beside_nan_are_found_in_orc_files(tmp_path: Path, at: int) -> None
 
 
 def check(failures: Iterator[str]) -> None:
-    """Fails with what is wrong."""
+    """Fails with the first errors."""
     told = list(failures)
     assert not told, f"{len(told)} differences:\n" + "\n".join(told[:TOLD])
 
 
 def failures(kind: str, folder: Path, seed: int, is_large: bool = False) -> Iterator[str]:
-    """What is wrong with the filters of one file."""
+    """Yields the errors of the filters on one file."""
     rng = random.Random(f"{kind} filters {seed} {is_large}")
     names = rng.sample(
         [name for name in COLUMNS if kind == "parquet" or name not in NOT_IN_ORC], rng.randint(2, 6)
@@ -569,10 +569,10 @@ def failures(kind: str, folder: Path, seed: int, is_large: bool = False) -> Iter
             roots = list(dict.fromkeys(column.split(".")[0] for column in columns))
             limit = rng.choice([None, None, rng.randint(0, data.num_rows)])
             kept = data.filter(asked.theirs).select(roots).slice(0, limit)
-            # What is printed of a filter is SQL as well.
+            # A filter's printed form is valid SQL.
             for given in (asked.ours, asked.sql, repr(asked.ours)):
                 if is_large:
-                    # What is in the cache already is not looked for in single pages.
+                    # Cached data is not read again as single pages.
                     cache.clear()
                 mode = rng.choice(MODES)
                 scan = st.scan(path, filter=given, columns=columns, limit=limit, cache=cache, **mode)
@@ -582,7 +582,7 @@ def failures(kind: str, folder: Path, seed: int, is_large: bool = False) -> Iter
 
 
 def indexed(rng: random.Random, rows: int) -> dict[str, Any]:
-    """Options for large row groups of many pages with an index."""
+    """Returns options for large row groups of many pages with an index."""
     return {
         "compression": rng.choice(["none", "snappy", "zstd"]),
         "write_page_index": True,
@@ -595,7 +595,7 @@ def indexed(rng: random.Random, rows: int) -> dict[str, Any]:
 
 
 def strided(rng: random.Random, made: pa.Table) -> dict[str, Any]:
-    """Options of `write_orc` for large stripes of many strides, with filters for some columns."""
+    """Returns options of `write_orc` for large stripes of many strides, with bloom filters for some columns."""
     flat = [field.name for field in made.schema if not pa.types.is_nested(field.type)]
     filtered = [name for name in rng.sample(flat, len(flat) // 2) if made.schema.field(name).type != pa.bool_()]
     return {
@@ -608,7 +608,7 @@ def strided(rng: random.Random, made: pa.Table) -> dict[str, Any]:
 
 
 def differs(scan: st.Scan, kept: pa.Table, made: pa.Table) -> str | None:
-    """What is different between a scan and the rows that it should give."""
+    """Returns the difference between a scan and the rows that it should return."""
     try:
         rows, counted = scan.to_arrow(), scan.count()
     except st.StylobateError as error:
@@ -639,8 +639,8 @@ NUMBERS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
 
 @dataclass(frozen=True)
 class Value:
-    """The same number for Stylobate, as SQL and as Python computes it for a row: a Fraction if that is exact, a float if
-    not, None without a value."""
+    """The same number for Stylobate, as SQL and as Python computes it for a row: a Fraction if exact, a float
+    otherwise, None if null."""
 
     ours: Any
     sql: str
@@ -649,7 +649,7 @@ class Value:
 
 
 def apply(sign: str, left: Any, right: Any) -> Any:
-    """What an operator makes of two numbers."""
+    """Applies an operator to two numbers."""
     if left is None or right is None:
         return None
     if sign == "/" or isinstance(left, float) or isinstance(right, float):
@@ -660,7 +660,7 @@ def apply(sign: str, left: Any, right: Any) -> Any:
 
 
 def apply_float(sign: str, left: float, right: float) -> float:
-    """The same of floating-point numbers, as IEEE 754 has it where Python raises."""
+    """Applies it to floating-point numbers, as in IEEE 754 where Python raises."""
     if sign == "%":
         return math.nan if right == 0 or not math.isfinite(left) or math.isnan(right) else math.fmod(left, right)
     if sign == "/" and right == 0:
@@ -670,7 +670,7 @@ def apply_float(sign: str, left: float, right: float) -> float:
 
 
 def number_of(name: str) -> Value:
-    """A column of numbers."""
+    """Returns a numeric column."""
     is_float = pa.types.is_floating(NUMBERS[name][0])
 
     def of(row: dict[str, Any]) -> Any:
@@ -680,7 +680,7 @@ def number_of(name: str) -> Value:
 
 
 def literal_number(rng: random.Random) -> Value:
-    """A number that is written out."""
+    """Returns a numeric literal."""
     value = rng.choice([0, 1, 2, -3, 7, decimal.Decimal("0.5"), decimal.Decimal("-1.25"), 0.25, -1.5])
     is_float = isinstance(value, float)
     exact = value if is_float else fractions.Fraction(value)
@@ -688,7 +688,7 @@ def literal_number(rng: random.Random) -> Value:
 
 
 def computed(rng: random.Random, depth: int) -> Value:
-    """What is computed from columns."""
+    """Returns an expression computed from columns."""
     if depth == 0 or rng.random() < 0.2:
         return number_of(rng.choice(list(NUMBERS)))
     if rng.random() < 0.2:
@@ -716,7 +716,7 @@ def computed(rng: random.Random, depth: int) -> Value:
 
 
 def compared(op: Callable[[Any, Any], bool], left: Any, right: Any) -> bool | None:
-    """Whether it holds: in floating point if that is what the left side is in, and exactly otherwise."""
+    """Returns whether it holds: in floating point if the left side is a float, otherwise exactly."""
     if left is None or right is None:
         return None
     if isinstance(left, float):
@@ -725,7 +725,7 @@ def compared(op: Callable[[Any, Any], bool], left: Any, right: Any) -> bool | No
 
 
 def absolute(value: Any) -> Any:
-    """A number without its sign."""
+    """Returns a number's absolute value."""
     return None if value is None else abs(value)
 
 
@@ -771,7 +771,7 @@ CONDITIONS = [
 
 
 def mixed(rng: random.Random, rows: int) -> pa.Table:
-    """Columns of the types that functions are for."""
+    """Returns columns of the types that functions accept."""
     day = dt.date(1970, 1, 1)
 
     def column(make: Callable[[], Any], kind: pa.DataType) -> pa.Array:
@@ -805,11 +805,11 @@ def test_functions_and_arithmetic_keep_the_rows_that_duckdb_keeps(tmp_path: Path
         for condition in CONDITIONS:
             wanted = [row for (row,) in con.execute(f"SELECT row FROM data WHERE {condition} ORDER BY row").fetchall()]
             for given in (condition, repr(st.Expr.parse(condition)), pickle.loads(pickle.dumps(st.Expr.parse(condition)))):
-                # What is printed and pickled is the same filter again, for which some of the modes are enough.
+                # The printed and the pickled filter are the same filter, so some of the modes are enough.
                 for mode in MODES if given is condition else MODES[1:6:2]:
                     scan = st.scan(path, columns=["row"], filter=given, **mode)
                     assert scan.to_arrow()["row"].to_pylist() == wanted, (given, mode)
-            # The strings that the filter is of come out beside it.
+            # The filtered strings are returned beside it.
             found = st.scan(path, columns=["s", "row"], filter=condition, strings="view").to_arrow()
             assert (found.schema.field("s").type, found["row"].to_pylist()) == (pa.string_view(), wanted), condition
             assert found["s"].to_pylist() == [data["s"][row].as_py() for row in wanted], condition

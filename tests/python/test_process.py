@@ -1,4 +1,4 @@
-"""Scans among threads, signals and forks."""
+"""Scans with threads, signals and forks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORKS = {
 
 @pytest.mark.parametrize("work", WORKS)
 def test_ctrl_c_ends_a_long_scan(files: dict[str, Path], work: str) -> None:
-    # Whoever reads a stream of the C interface gets an error of its own.
+    # Readers of a C interface stream raise an error type of their own.
     interrupt = "pa.ArrowInvalid" if work == "stream" else "KeyboardInterrupt"
     code = LONG.replace("WORK", WORKS[work]).replace("INTERRUPT", interrupt)
     process = subprocess.Popen(
@@ -110,7 +110,7 @@ def test_batches_may_be_taken_by_many_threads(path: Path) -> None:
     assert sorted(keys) == list(range(30_000))
 
 
-# A process of its own: a fork of one that tests have filled may be refused for lack of memory.
+# A process of its own: a fork of a process with much memory in use may fail.
 FORK = """
 import multiprocessing, os, sys
 import pyarrow as pa, pytest, stylobate as st

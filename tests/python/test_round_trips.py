@@ -1,4 +1,4 @@
-"""Tables of random schemas, metadata and extension types come back as they were written: through scans, Parquet and ORC."""
+"""Tables of random schemas, metadata and extension types are read back unchanged: through scans, Parquet and ORC."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_tables_come_back_from_parquet_as_they_were(tmp_path: Path, part: int) -
 
 
 def in_file(schema: pa.Schema) -> pa.Schema:
-    """As pyarrow reads it from any file, unless it has maps, for whose entries pyarrow has names of its own."""
+    """Returns the schema as pyarrow reads it from any file, except for maps, whose entries pyarrow renames."""
     return schema if "map<" not in str(schema) else pa.schema([])
 
 
@@ -86,14 +86,14 @@ def test_orc_keeps_metadata_and_the_extension_types_that_it_can(tmp_path: Path) 
 
 
 def test_seconds_keep_their_zone(tmp_path: Path) -> None:
-    """Parquet has no seconds: they are milliseconds, in the zone that was written."""
+    """Parquet has no seconds: they become milliseconds, in the written zone."""
     table = pa.table({"t": pa.array([1, None], pa.timestamp("s", "Europe/Oslo"))})
     for write in (pq.write_table, st.write_parquet):
         write(table, tmp_path / "a.parquet")
         assert st.scan(tmp_path / "a.parquet").schema.field("t").type == pa.timestamp("ms", "Europe/Oslo")
 
 
-# What a float64 does not hold, and the ends of an int64.
+# Values that a float64 cannot hold, and the limits of an int64.
 WHOLE = [2**53 + 1, None, -(2**53) - 1, 2**63 - 1, -(2**63), 0]
 
 
@@ -123,7 +123,7 @@ NUMBERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(
 
 
 def random_files(folder: Path, seed: int) -> list[Path]:
-    """Two or three files whose columns have types that meet, some of them missing, in any order."""
+    """Writes two or three files whose columns have compatible types, some of them missing, in any order."""
     chance = random.Random(seed)
     names = chance.sample(["a", "b", "c d", "Ä", "e.f"], 4)
     kinds = [chance.choice(["number", "time", "text", "struct"]) for _ in names]
@@ -168,7 +168,7 @@ def test_files_of_random_schemas_meet_as_duckdb_has_them(tmp_path: Path) -> None
 
 
 def plain(values: list[object]) -> list[str]:
-    """Values as texts, whatever their unit, width or order of fields."""
+    """Returns values as strings, whatever their unit, width or order of fields."""
 
     def one(value: object) -> str:
         if isinstance(value, dict):
@@ -181,7 +181,7 @@ def plain(values: list[object]) -> list[str]:
 
 
 def test_files_of_random_schemas_meet_as_polars_has_them(tmp_path: Path) -> None:
-    """Polars joins fewer types than there are: columns that are missing or in another order, and wider numbers."""
+    """Polars unifies fewer types: missing or reordered columns, and wider numbers."""
     for seed in range(60):
         folder = tmp_path / str(seed)
         folder.mkdir()

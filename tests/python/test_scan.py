@@ -1,4 +1,4 @@
-"""Scans give what pyarrow reads from the same files."""
+"""Scans return what pyarrow reads from the same files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conftest import settle
 
 
 def rows(table: pa.Table) -> dict[str, list[Any]]:
-    """The columns as Python's values, whatever they are stored as."""
+    """Returns the columns as Python values, whatever their encoding."""
     return table.to_pydict()
 
 

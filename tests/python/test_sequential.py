@@ -1,4 +1,4 @@
-"""CSV, JSON and Arrow IPC files: read as DuckDB, pyarrow and Polars read them, where these lose nothing."""
+"""CSV, JSON and Arrow IPC files: read as by DuckDB, pyarrow and Polars, where these lose nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a text or bytes to a new file."""
+    """Writes a string or bytes to a new file."""
     numbers = iter(range(10_000))
 
     def written(data: str | bytes, ending: str = "csv") -> Path:
@@ -47,7 +47,7 @@ def rows(scan: st.Scan) -> list[dict[str, Any]]:
 
 
 def by_duckdb(path: Path, **options: Any) -> list[tuple[Any, ...]]:
-    """The rows as DuckDB reads them, all values looked at, an empty text no null."""
+    """Reads the rows with DuckDB, which infers types from all values, and does not read empty strings as null."""
     said = {"header": "true", "sample_size": "-1", "allow_quoted_nulls": "false", "delim": "','", "quote": "'\"'"}
     said |= options
     text = ", ".join(f"{name} = {value}" for name, value in said.items() if value is not None)
@@ -60,7 +60,7 @@ def as_tuples(scan: st.Scan) -> list[tuple[Any, ...]]:
 
 
 def same(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
-    """Whether the rows are the same; not a number is."""
+    """Returns whether the rows are equal; NaN equals NaN."""
 
     def plain(value: Any) -> Any:
         return "nan" if isinstance(value, float) and math.isnan(value) else value
@@ -202,7 +202,7 @@ def test_what_is_asked_for_comes_out(write: Write) -> None:
         st.scan_csv(path, filter="id = 'x'")
 
 
-# CSV: what is wrong.
+# CSV: errors.
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_a_folder_without_a_file_of_the_format_is_an_error(tmp_path: Path) -> No
     assert rows(st.scan_csv(tmp_path)) == [{"c": 1}]
 
 
-# `scan`, and what is written of scans.
+# `scan`, and files written from scans.
 
 
 def test_scan_goes_by_the_ending(write: Write) -> None:
@@ -498,7 +498,7 @@ def test_what_is_scanned_can_be_written(write: Write, tmp_path: Path) -> None:
     assert rows(st.scan(tmp_path / "x.orc", dictionary=False)) == expected
 
 
-# Scans of scans, of other processes and of bytes, of each of the formats.
+# Scans of scans, of other processes and of bytes, for each of the formats.
 
 WORDS = ["air", "mail, by ship", None, "Ålesund", 'a "quote"']
 TRADES = pa.table(
@@ -516,7 +516,7 @@ def read_csv_by_pyarrow(path: Path) -> pa.Table:
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is scanned, and read by others."""
+    """The scan and the independent reader of a format."""
 
     scan: Callable[..., st.Scan]
     by_pyarrow: Callable[[Path], pa.Table]
@@ -546,7 +546,7 @@ def trades(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Format, Path
 
 
 def test_others_read_the_trades_as_they_are(trades: tuple[Format, Path]) -> None:
-    """What the tests below rely on."""
+    """The tests below rely on this."""
     format, path = trades
     for table in (format.by_pyarrow(path), format.scan(path).to_arrow()):
         assert table.schema.types == TRADES.schema.types
@@ -670,7 +670,7 @@ def test_a_store_takes_texts_that_look_like_numbers_as_texts(write: Write, tmp_p
     found = store.snapshot().vertices("P").to_pylist()
     assert [(row["zip"], row["note"]) for row in found] == [("01234", None), ("99999", "x")]
     assert store.snapshot().schema["edges"][("P", "KNOWS", "P")] == {"since": "timestamp"}
-    # A type that is there says what its columns are.
+    # An existing vertex type determines the columns.
     store.load(vertices={"P": write("id,zip,note\n3,7,8\n")})
     assert store.snapshot().vertices("P").to_pylist()[2]["zip"] == "7"
 

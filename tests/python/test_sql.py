@@ -1,4 +1,5 @@
-"""SQL from Python: answers as DuckDB's, tables of every kind, errors, memory, threads, signals, and the package datafusion."""
+"""SQL from Python: answers equal to DuckDB's, tables of every kind, errors, memory, threads, signals, and the package
+datafusion."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_types_are_those_of_the_files_and_no_views(files: dict[str, Path], table
     for field in table.schema:
         found = query.schema.field(field.name).type
         assert found == field.type, field.name
-    # Threads share the row groups, so that rows come in any order.
+    # Threads share the row groups, so rows come in any order.
     assert query.to_arrow().sort_by("key").equals(table)
     assert query.to_polars().sort("key").equals(pl.DataFrame(table))
 
@@ -100,7 +101,7 @@ def test_paths_are_tables_in_from(tmp_path: Path, table: pa.Table, monkeypatch: 
 
 
 def tables() -> dict[str, Callable[[Path], Any]]:
-    """What may be a table: the rows of `orders.parquet` with a mode of AIR, made from its path."""
+    """Returns everything that can be a table: the rows of `orders.parquet` with a mode of AIR, built from its path."""
     air = "mode = 'AIR'"
     return {
         "scan": lambda path: st.scan(path, filter=air),
@@ -126,7 +127,7 @@ def test_every_kind_of_table_gives_its_rows(kind: str, files: dict[str, Path], t
     query = st.sql("SELECT count(*) AS n, sum(key) AS k, count(quantity) AS q FROM t WHERE key >= 0", {"t": given})
     expected = [(len(air), sum(row["key"] for row in air), sum(row["quantity"] is not None for row in air))]
     assert rows_of(query.to_arrow()) == expected
-    # What can be read once only was read when the query was made.
+    # One-shot inputs were read when the query was created.
     assert rows_of(query.to_arrow()) == expected
 
 
@@ -255,7 +256,7 @@ def test_credentials_are_not_shown() -> None:
 
 
 def soon(is_so: Callable[[], bool]) -> bool:
-    """Whether it is so within ten seconds: tasks of a query that is given up end a little later."""
+    """Returns whether the condition holds within ten seconds: tasks of a cancelled query end a little later."""
     deadline = time.monotonic() + 10
     while not is_so() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -279,7 +280,7 @@ def test_what_does_not_fit_is_spilled_and_leaves_no_file(files: dict[str, Path],
         assert comments == sorted(comments)
         assert used > 1 << 20, "nothing was spilled"
 
-        # A run that is given up.
+        # A cancelled run.
         begun = query.batches()
         next(begun)
         del begun, query
@@ -418,7 +419,7 @@ def test_datafusion_pushes_columns_filters_and_limits_into_scans(context: Any, f
     context.register_table("head", scan.head(10))
     context.register_table("csv", st.scan_csv(io.BytesIO(b"mode,x\nAIR,1\nSHIP,2\n")))
     plan = str(context.sql("SELECT key FROM t WHERE mode = 'AIR' AND key >= 14000").execution_plan())
-    # The scan evaluates the filter alone.
+    # Only the scan evaluates the filter.
     assert "FFI_ExecutionPlan: DataSourceExec" in plan and "FilterExec" not in plan, plan
 
     def one(query: str) -> Any:
@@ -491,7 +492,7 @@ def test_the_paths_of_a_query_are_opened_together() -> None:
         bytes_ = io.BytesIO()
         pq.write_table(pa.table({"key": range(100), column: range(100)}), bytes_)
         files[name] = bytes_.getvalue()
-    # The first request for each file is answered when all files have been asked for.
+    # The first request for each file is answered when all files have been requested.
     waiting = set(files)
     all_asked = threading.Barrier(len(files))
 

@@ -1,4 +1,4 @@
-"""Options of a scan that say what the table is: schema, casts, partitions, file names, row numbers, paths."""
+"""Scan options that define the table: schema, casts, partitions, file names, row numbers, paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import stylobate as st
 
 @pytest.fixture
 def days(tmp_path: Path) -> Path:
-    """Files of two days, with columns of other types in each."""
+    """Files of two days, with different columns and types in each."""
     folder = tmp_path / "days"
     for day, amounts in (("2024-01-01", pa.array([1, 2], pa.int64())), ("2024-01-02", pa.array(["3", "4"]))):
         (folder / f"day={day}").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Columns come back with the types, dictionaries and metadata that they were written with."""
+"""Columns are read back with the types, dictionaries and metadata that they were written with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CATEGORIES = ["winter", "spring", "summer", "autumn", "never"]
 
 
 def repeated(count: int = 3_000) -> pa.Table:
-    """Columns of strings, some of which repeat, and of dictionaries."""
+    """Returns columns of strings, some of which repeat, and of dictionaries."""
     seasons = [CATEGORIES[at % 4] if at % 7 else None for at in range(count)]
     codes = pa.array([at % 4 if at % 7 else None for at in range(count)], pa.int8())
     return pa.table(
@@ -157,7 +157,7 @@ def test_a_column_may_stop_to_be_codes_half_way(tmp_path: Path) -> None:
 
 
 def random_frame(rng: random.Random) -> pd.DataFrame:
-    """A frame of random columns, index and names."""
+    """Returns a frame of random columns, index and names."""
     rows = rng.choice([0, 1, 7, 300])
     none = rng.random() < 0.5
 

@@ -1,4 +1,4 @@
-"""`write_parquet`: what it takes, what is there afterwards, and what is not there when something goes wrong."""
+"""`write_parquet`: its inputs, its output files, and no leftovers after errors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from servers import wait_for
 
 
 def names(folder: Path) -> list[str]:
-    """All files below a folder."""
+    """Returns all files below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def read(path: Path) -> pa.Table:
-    """The table, with the checksums of its pages checked."""
+    """Reads the table, verifying page checksums."""
     return pq.read_table(path, page_checksum_verification=True)
 
 
@@ -42,11 +42,11 @@ def numbers(rows: int = 1_000) -> pa.Table:
     return pa.table({"n": pa.array(range(rows), pa.int64())})
 
 
-# What it takes.
+# Inputs.
 
 
 def sources(table: pa.Table) -> dict[str, Any]:
-    """The same rows in all that Python has for them."""
+    """Returns the same rows in every form that Python has for them."""
     return {
         "table": table,
         "reader": table.to_reader(max_chunksize=3_000),
@@ -112,7 +112,7 @@ def test_batches_are_written_as_they_come(tmp_path: Path) -> None:
         compression="none",
         progress=lambda rows, size: seen.append((made, rows, size)),
     )
-    # A few wait, and no more.
+    # A few batches are queued, and no more.
     assert all(made - rows / 100_000 <= 6 for made, rows, _ in seen)
     assert seen[-1][1:] == (20_000_000, (tmp_path / "a.parquet").stat().st_size)
     assert seen == sorted(seen)
@@ -276,7 +276,7 @@ def test_old_names_of_options_are_deprecated(tmp_path: Path) -> None:
         st.write_parquet(numbers(), path, row_group_rows=100, row_group_size=10)
 
 
-# Where it goes.
+# Destinations.
 
 
 def test_what_is_there_is_replaced_unless_that_is_refused(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_an_object_is_written_through_a_node(tmp_path: Path) -> None:
     assert read(tmp_path / "lake" / "out" / "a b.parquet").equals(table)
 
 
-# What goes wrong.
+# Errors.
 
 
 def failing(rows: int) -> pa.RecordBatchReader:
@@ -404,7 +404,7 @@ def test_what_progress_raises_ends_the_work(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="enough"):
         st.write_parquet(orders(1_000), tmp_path / "a.parquet", progress=progress)
-    # The last call comes when the file is there.
+    # The last call comes when the file exists.
     assert names(tmp_path) in ([], ["a.parquet"])
 
 
@@ -550,7 +550,7 @@ def test_rows_are_spread_over_folders_by_their_values(tmp_path: Path) -> None:
 
 
 def test_dictionaries_of_a_scan_stay_dictionaries_in_folders(tmp_path: Path) -> None:
-    # As values they would take 40 MB, and their dictionary is larger than the one that values are collected in.
+    # As values they would take 40 MB, and their dictionary is larger than the one in which values are collected.
     long = [f"{at:04}" * 250 for at in range(1_500)]
     table = pa.table(
         {

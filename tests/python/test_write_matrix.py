@@ -1,4 +1,4 @@
-"""What is written is read back as it was, by pyarrow, DuckDB, Polars and scans, whatever types and options."""
+"""Written files are read back unchanged by pyarrow, DuckDB, Polars and scans, for all types and options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INDEX_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uin
 
 
 def write_case(seed: int) -> Case:
-    """A table, and options of `write_parquet`."""
+    """Returns a table, and options of `write_parquet`."""
     rng = random.Random(f"write {seed}")
     made = table(rng, parquet_scalars())
     rows = max(1, made.num_rows)
@@ -69,7 +69,7 @@ def test_tables_of_all_kinds_come_back(tmp_path: Path, first: int) -> None:
 
 
 def failures(case: Case, path: Path) -> Iterator[str]:
-    """What is different in what was written, to each of the readers."""
+    """Yields the differences from what was written, for each of the readers."""
     try:
         written = st.write_parquet(case.table, path, **case.options)
     except Exception as error:
@@ -104,7 +104,7 @@ def test_duckdb_and_polars_read_what_they_read_of_the_files_of_pyarrow(tmp_path:
     told, compared = [], 0
     for seed in range(first, first + BLOCK):
         case = write_case(seed)
-        # Encodings that are seldom asked for are not known to all.
+        # Not every reader supports rarely used encodings.
         case.options.pop("encoding", None)
         st.write_parquet(case.table, ours, **case.options)
         columns = {}
@@ -133,7 +133,7 @@ def polars_rows(path: Path) -> list[Any]:
 
 
 def same_nan(value: Any) -> Any:
-    """The same where what is not a number is equal to itself."""
+    """Returns the value with NaNs replaced, so that NaN equals NaN."""
     if isinstance(value, dict):
         return {key: same_nan(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -142,7 +142,7 @@ def same_nan(value: Any) -> Any:
 
 
 def as_stored(type_: pa.DataType) -> pa.DataType:
-    """The type that Parquet has for it: without seconds, and with days of 32 bits."""
+    """Returns the type that Parquet stores it as: without seconds, and with 32-bit days."""
     if pa.types.is_timestamp(type_) and type_.unit == "s":
         return pa.timestamp("ms", type_.tz)
     if type_ == pa.time32("s"):
@@ -224,7 +224,7 @@ def test_dictionaries_may_change_and_be_odd(tmp_path: Path) -> None:
 
 @cache
 def mixed(rows: int) -> pa.Table:
-    """Orders, and the types that statistics treat in ways of their own."""
+    """Returns orders, with the types that statistics treat specially."""
     made = orders(rows).drop_columns(["tags", "place"])
     numpy = np.random.default_rng(1)
     mask = numpy.random(rows) < 0.2
@@ -385,7 +385,7 @@ UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 @pytest.mark.parametrize("unit", UNITS)
 def test_times_before_1970_and_parts_of_seconds_come_back(tmp_path: Path, unit: str, zone: str | None) -> None:
     second = UNITS[unit]
-    # In ORC a part of the last second before 1970 has no bytes of its own.
+    # In ORC, fractions of the last second before 1970 have no representation of their own.
     values = [0, 1, None, -second, -second - 1, -2 * second + second // 3, second - 1, -30 * 365 * 86_400 * second - 1]
     type_ = pa.timestamp(unit, zone)
     times = pa.array(values, type_)

@@ -1,4 +1,4 @@
-"""`write_orc`: what it writes is read back as it was, by pyarrow and by scans, and what is wrong is said."""
+"""`write_orc`: output is read back unchanged by pyarrow and by scans, and errors say what is wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CODECS = ["none", "snappy", "lz4", "zstd", "zstd(1)", "zlib", "zlib(1)"]
 
 
 def scalars() -> list[pa.DataType]:
-    """The types without children that ORC can hold, all of whose values it can hold."""
+    """Returns the types without children whose values ORC can all store."""
     return [
         *orc_scalars(),
         *[pa.uint8(), pa.uint16(), pa.uint32(), pa.float16(), pa.null()],
@@ -43,7 +43,7 @@ def scalars() -> list[pa.DataType]:
 
 
 def stored(type_: pa.DataType) -> pa.DataType:
-    """What ORC makes of a type, as pyarrow reads it."""
+    """Returns the type that ORC stores, as pyarrow reads it."""
     if pa.types.is_struct(type_):
         return pa.struct([field.with_type(stored(field.type)) for field in type_])
     if pa.types.is_map(type_):
@@ -73,14 +73,14 @@ def stored(type_: pa.DataType) -> pa.DataType:
 
 
 def has_more_than_booleans(type_: pa.DataType) -> bool:
-    """Whether something in a column can have a bloom filter."""
+    """Returns whether something in a column can have a bloom filter."""
     if type_.num_fields == 0:
         return type_ != pa.bool_()
     return any(has_more_than_booleans(type_.field(at).type) for at in range(type_.num_fields))
 
 
 def write_case(seed: int) -> Case:
-    """A table, and options of `write_orc`."""
+    """Returns a table, and options of `write_orc`."""
     rng = random.Random(f"write orc {seed}")
     made = table(rng, scalars())
     names = made.column_names
@@ -111,7 +111,7 @@ def test_tables_of_all_kinds_come_back(tmp_path: Path, first: int) -> None:
 
 
 def failures(case: Case, path: Path) -> Iterator[str]:
-    """What is different in what was written, to each of the readers."""
+    """Yields the differences from what was written, for each of the readers."""
     try:
         written = st.write_orc(case.table, path, **case.options)
     except Exception as error:
@@ -133,7 +133,7 @@ def failures(case: Case, path: Path) -> Iterator[str]:
         for field in case.table.schema:
             type_ = stored(field.type)
             difference = column_differs(found[field.name].cast(type_), case.table[field.name].cast(type_), type_)
-            # Who makes floats of others makes every NaN a quiet one; so does pyarrow when it reads.
+            # Conversions between float widths make every NaN quiet; so does pyarrow when it reads.
             is_cast = reader == "pyarrow" or "halffloat" in str(field.type)
             is_quieted = is_cast and str(difference).endswith("nan, not nan")
             if difference is not None and not is_quieted:
@@ -259,11 +259,11 @@ def test_the_last_second_before_1970_has_no_fractions(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.orc"]
 
 
-# What goes wrong.
+# Errors.
 
 
 class NullKeys:
-    """A batch whose map has a key that is null, which pyarrow does not make: the rows of a list, called a map."""
+    """A batch whose map has a null key, which pyarrow does not create: the rows of a list, declared as a map."""
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         entries = pa.StructArray.from_arrays([pa.array(["a", None, "b"]), pa.array([1, 2, 3])], ["key", "value"])
@@ -364,14 +364,14 @@ print(rows, peak() - before)
 @pytest.mark.parametrize("memory", ["0", "64MiB", "1GiB"])
 def test_long_texts_that_compress_to_nothing_are_read_in_little_memory(memory: str, tmp_path: Path) -> None:
     path, schema = tmp_path / "a.orc", pa.schema([("row", pa.int64()), ("text", pa.string())])
-    # More bytes than one array can have.
+    # More bytes than one array can hold.
     rng = random.Random(1)
     texts = pa.array([rng.randbytes(200).hex() + "q" * 40_000 for _ in range(500)])
     batches = (pa.record_batch([pa.array(range(at, at + 500)), texts], schema) for at in range(0, 60_000, 500))
     reader = pa.RecordBatchReader.from_batches(schema, batches)
     st.write_orc(reader, path, dictionary=False, stripe_size="1GiB", memory="8GiB")
     settle(path)
-    # A few of the row groups are read alone.
+    # Some row groups are read alone.
     for filter_, expected in [("", 60_000), ("row >= 10000 and row < 20000", 10_000)]:
         command = [sys.executable, "-c", LONG_TEXTS, str(path), memory, filter_]
         run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -1,4 +1,4 @@
-"""What Spark does with a bucket through S3A: each job once, its outcome as a line of JSON.
+"""Spark jobs on a bucket through S3A: runs each once, and prints its outcome as a line of JSON.
 
 Usage: jobs.py ENDPOINT KEY SECRET JARS, with the Python of an environment that has pyspark.
 """
@@ -47,7 +47,7 @@ def session() -> SparkSession:
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
         "spark.hadoop.fs.s3a.access.key": KEY,
         "spark.hadoop.fs.s3a.secret.key": SECRET,
-        # Nothing may come right only at a second try.
+        # No retries, so that nothing passes only at the second attempt.
         "spark.hadoop.fs.s3a.attempts.maximum": "1",
         "spark.hadoop.fs.s3a.multipart.size": "5M",
     }
@@ -64,13 +64,13 @@ def rows(spark: SparkSession, count: int = ROWS) -> Any:
 
 
 def file_system(spark: SparkSession) -> tuple[Any, Any]:
-    """The S3A file system and its class of paths."""
+    """Returns the S3A file system and its path class."""
     path = spark._jvm.org.apache.hadoop.fs.Path
     return path(LAKE).getFileSystem(spark._jsc.hadoopConfiguration()), path
 
 
 def written_by(committer: str) -> Job:
-    """Parquet, ORC and CSV, each written twice, the second time with fewer rows."""
+    """Writes Parquet, ORC and CSV, each twice, the second time with fewer rows."""
 
     def work(spark: SparkSession) -> None:
         conf = spark._jsc.hadoopConfiguration()

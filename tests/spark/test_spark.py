@@ -1,4 +1,5 @@
-"""Spark through a node, by S3A: over an S3 server and over a folder, each version of Spark that `make test-spark` put there."""
+"""Spark through a node, by S3A: over an S3 server and over a folder, with each Spark version that `make test-spark`
+installed."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcomes(
     request: pytest.FixtureRequest, tables: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Any]]:
-    """What each job came to, by its name."""
+    """Returns the outcome of each job, by name."""
     environment, kind = request.param
     root = tmp_path_factory.mktemp("spark")
     if kind == "s3":
@@ -84,5 +85,5 @@ def test_spark_and_duckdb_agree(outcomes: dict[str, Any], tables: Path) -> None:
 
 
 def number(text: str) -> Any:
-    """A decimal without the zeros that only its type asks for."""
+    """Returns a decimal without the trailing zeros that its type adds."""
     return Decimal(text).normalize() if re.fullmatch(r"-?\d+(\.\d+)?", text) else text

@@ -1,7 +1,7 @@
-//! A hot object: how evenly nodes are loaded if one stripe takes a fifth of all requests.
+//! Load balance over the nodes while one stripe receives a fifth of all requests.
 //!
-//! A closed loop: each client keeps the same number of requests in flight, and sends the next when one is answered.
-//! A node answers one after the other, in exponential times of mean 1.
+//! A closed loop: each client keeps a fixed number of requests in flight, and sends the next one when one is answered.
+//! A node serves its queue one request at a time, with exponential service times of mean 1.
 
 use std::{
     cmp::Reverse,
@@ -14,24 +14,24 @@ use stylobate_client::{ClusterNode, ClusterView, RequestsInFlight};
 
 use crate::{objects::ObjectSet, random::SimRng};
 
-/// Part of all requests that asks for the hot stripe.
+/// Share of all requests that ask for the hot stripe.
 pub(crate) const HOT_SHARE: f64 = 0.2;
 /// Requests that a client keeps in flight.
 pub(crate) const IN_FLIGHT: usize = 64;
 /// Objects that the other requests ask for.
 const OTHER_OBJECTS: usize = 100_000;
-/// Ticks of the mean time of an answer.
+/// Ticks per mean service time.
 const TICKS: f64 = (1_u64 << 32) as f64;
 
-/// Which node answers a request.
+/// The policy that picks the node for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HotPath {
     /// The home.
     Home,
-    /// The home or a node that stands in for it, by load.
+    /// The home, or a deputy chosen by load.
     Shared,
-    /// For the hot stripe, the node that the client asks, which has a copy; for others as [`Self::Shared`].
+    /// For the hot stripe, the node that the client is connected to, which has a copy; for others as [`Self::Shared`].
     Copy,
 }
 
@@ -40,18 +40,18 @@ pub(crate) enum HotPath {
 pub(crate) struct HotLoad {
     pub(crate) nodes: usize,
     pub(crate) path: HotPath,
-    /// Answers of the node that gives the most, over the mean.
+    /// Requests answered by the busiest node, over the mean.
     pub(crate) max: f64,
-    /// Answers per time over those of nodes that are always busy.
+    /// Throughput, over that of nodes that are never idle.
     pub(crate) throughput: f64,
 }
 
-/// The first nodes in rank for the stripes that are asked for; the first stripe is the hot one.
+/// The first nodes in rank for each requested stripe; stripe 0 is the hot one.
 pub(crate) struct RankedStripes {
     nodes: usize,
     /// Nodes per stripe.
     sharers: usize,
-    /// Those of one stripe after the other.
+    /// The ranks of all stripes, one stripe after another.
     ranks: Vec<usize>,
 }
 
@@ -80,7 +80,7 @@ impl RankedStripes {
     }
 }
 
-/// Simulates `answers` answers and counts the second half.
+/// Simulates `answers` answers and measures the second half.
 pub(crate) fn run_hot(stripes: &RankedStripes, path: HotPath, answers: usize, seed: u64) -> HotLoad {
     let nodes = stripes.nodes;
     let mut cluster = BusyCluster::new(stripes, path, seed);
@@ -109,9 +109,9 @@ struct BusyCluster<'s> {
     path: HotPath,
     random: SimRng,
     now: u64,
-    /// The clients that wait for each node, in the order of their requests.
+    /// The clients queued at each node, in order of arrival.
     queues: Vec<VecDeque<usize>>,
-    /// The time of the next answer of each busy node.
+    /// The time at which each busy node completes its current request.
     next_answers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Requests in flight of each client to each node.
     in_flight: Vec<u32>,
@@ -164,7 +164,7 @@ impl<'s> BusyCluster<'s> {
         self.next_answers.push(Reverse((self.now + ticks, node)));
     }
 
-    /// Gives the next answer; its client sends another request.
+    /// Completes the next request; its client sends another one.
     fn answer_next(&mut self) {
         let Some(Reverse((time, node))) = self.next_answers.pop() else { return };
         let Some(client) = self.queues[node].pop_front() else { return };

@@ -1,22 +1,22 @@
-//! Least-recently-used caches of many nodes.
+//! The least-recently-used caches of many nodes.
 
 use hashbrown::HashMap;
 
-/// No slot: the end of a list.
+/// Null index: the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Caches of keys and bytes, all of one capacity. They share a table, so that a thousand small ones cost no more than
-/// a large one.
+/// Byte-bounded caches of equal capacity. They share one table, so that a thousand small ones cost no more than a large
+/// one.
 pub(crate) struct LruCaches {
     capacity: u64,
     caches: Vec<CacheList>,
-    /// By cache and key.
+    /// Slots by cache and key.
     found: HashMap<u64, u32>,
     slots: Vec<LruSlot>,
     free: Vec<u32>,
 }
 
-/// The entries of one cache in the order of their last use.
+/// The recency list of one cache.
 #[derive(Clone)]
 struct CacheList {
     newest: u32,
@@ -39,8 +39,8 @@ impl LruCaches {
         Self { capacity, caches, found: HashMap::new(), slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Returns whether the cache has the key, which is its newest then. If it was not there, it is put in, and the oldest
-    /// are evicted for it; keys larger than the capacity are never put in.
+    /// Returns whether the cache has the key, and marks it as most recently used. On a miss the key is inserted,
+    /// evicting the oldest entries; a key larger than the capacity is never inserted.
     pub(crate) fn read(&mut self, cache: usize, key: u32, bytes: u64) -> bool {
         let key = (cache as u64) << 32 | u64::from(key);
         if let Some(&slot) = self.found.get(&key) {

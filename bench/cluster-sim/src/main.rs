@@ -1,5 +1,5 @@
-//! Simulates clusters over the placement, views and choice by load of `stylobate-client`, and prints how evenly bytes and
-//! load are spread, what changes of the view move, and what traces by Zipf's law cost. Fails if a bar is missed.
+//! Simulates clusters with the placement, views and load-based choice of `stylobate-client`. Prints how evenly bytes
+//! and load are spread, what view changes move, and what Zipf traces cost. Fails if a bar is missed.
 
 mod hot;
 mod lru;
@@ -29,27 +29,28 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Simulates clusters: balance and movement of bytes, hit ratios and peer traffic of Zipf traces, and hot objects.
 ///
-/// Prints Markdown, and progress on standard error; takes about two minutes on two cores. The same seed gives the same numbers. Exits with 1 if a node has more than 1.1 times the mean of
-/// bytes with equal weights, or if a change of one node moves more than 1/n + 1% of bytes.
+/// Prints Markdown, and progress on standard error; takes about two minutes on two cores. The same seed gives the same
+/// numbers. Exits with 1 if a node has more than 1.1 times the mean of bytes with equal weights, or if a change of one
+/// node moves more than 1/n + 1% of bytes.
 #[derive(Parser)]
 #[command(
     name = "stylobate-bench-cluster-sim",
     after_help = "Example: stylobate-bench-cluster-sim --nodes 3,10 --objects 1000000 --reads 1000000 --json"
 )]
 struct Arguments {
-    /// Sizes of clusters, 2 to 10,000 nodes.
+    /// Cluster sizes, 2 to 10,000 nodes.
     #[arg(long, value_delimiter = ',', default_value = "3,10,100,1000", value_parser = clap::value_parser!(u64).range(2..=10_000))]
     nodes: Vec<u64>,
-    /// Objects, of log-normal sizes: median 8 MiB, sigma 1.5.
+    /// Number of objects, of log-normal sizes: median 8 MiB, sigma 1.5.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..=20_000_000))]
     objects: u64,
-    /// Reads of each trace; the first half fills the caches.
+    /// Reads per trace; the first half fills the caches.
     #[arg(long, default_value_t = 3_000_000, value_parser = clap::value_parser!(u32).range(2..=100_000_000))]
     reads: u32,
-    /// Seed of sizes and traces.
+    /// Seed of object sizes and traces.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads. Default: as many as there are cores.
+    /// Number of threads. Default: the number of cores.
     #[arg(long)]
     threads: Option<usize>,
     /// Print JSON.
@@ -59,11 +60,11 @@ struct Arguments {
 
 /// Exponents of Zipf's law.
 const EXPONENTS: [f64; 3] = [0.7, 0.9, 1.1];
-/// Bytes of all caches, in percent of those of all objects.
+/// Total cache capacity, in percent of the bytes of all objects.
 const CACHE_PERCENTS: [u64; 2] = [1, 10];
-/// Sampling interval: each change of a view is measured on one object in this many.
+/// Sampling interval: each view change is measured on one object in this many.
 const MOVED_DIVISOR: usize = 20;
-/// Answers simulated for each load with a hot object.
+/// Answers simulated per load with a hot object.
 const HOT_ANSWERS: usize = 2_000_000;
 
 fn main() -> Result<ExitCode> {
@@ -133,7 +134,7 @@ fn simulate(arguments: &Arguments) -> Result<SimulationReport> {
     Ok(report)
 }
 
-/// Runs a trace through all clusters, with all sizes of caches.
+/// Runs a trace through clusters of each size, with each cache size.
 fn trace_rows(
     objects: &ObjectSet,
     trace: &ReadTrace,

@@ -12,24 +12,24 @@ pub(crate) const MEDIAN_BYTES: f64 = (8 << 20) as f64;
 /// Standard deviation of the natural logarithm of the sizes: the mean is 24.6 MiB, and 8% have more than one stripe.
 pub(crate) const SIGMA: f64 = 1.5;
 
-/// All objects of a bucket. Their numbers say nothing about their sizes.
+/// All objects of a bucket. Sizes are independent of object numbers.
 pub(crate) struct ObjectSet {
     paths: Vec<PathHash>,
     sizes: Vec<u64>,
-    /// Number of the first stripe of each object, and of all stripes.
+    /// Index of the first stripe of each object, followed by the total number of stripes.
     first_stripes: Vec<u32>,
 }
 
 /// A stripe of an object.
 pub(crate) struct ObjectStripe {
-    /// Number of the stripe among those of all objects.
+    /// Index of the stripe among all stripes.
     pub(crate) number: u32,
     pub(crate) key: StripeKey,
     pub(crate) bytes: u64,
 }
 
 impl ObjectSet {
-    /// Creates `count` objects. Fails if they have too many stripes for 32 bits.
+    /// Creates `count` objects. Fails if their stripes exceed 32 bits.
     pub(crate) fn new(count: usize, seed: u64) -> Result<Self> {
         let mut objects = Self { paths: Vec::new(), sizes: Vec::new(), first_stripes: vec![0] };
         let mut random = SimRng::new(seed, 0);
@@ -62,7 +62,7 @@ impl ObjectSet {
         self.first_stripes.last().map_or(0, |count| *count as usize)
     }
 
-    /// Returns how many objects have more than one stripe.
+    /// Returns the number of objects with more than one stripe.
     pub(crate) fn large_count(&self) -> usize {
         self.first_stripes.windows(2).filter(|pair| pair[1] - pair[0] > 1).count()
     }
@@ -79,7 +79,7 @@ impl ObjectSet {
         })
     }
 
-    /// Returns the stripes of all objects of a range.
+    /// Returns the stripes of a range of objects.
     pub(crate) fn stripes_of(&self, objects: Range<usize>) -> impl Iterator<Item = ObjectStripe> {
         objects.flat_map(|object| self.stripes(object))
     }

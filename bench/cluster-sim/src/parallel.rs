@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
-/// Runs `job` for each number below `count`, and returns the results in the order of the numbers.
+/// Runs `job` for each number below `count`, and returns the results in that order.
 pub(crate) fn run_jobs<T: Send>(
     threads: usize,
     count: usize,

@@ -1,4 +1,4 @@
-//! Where stripes have their homes: how evenly bytes are spread, and which change hands when the view changes.
+//! Homes of stripes: how evenly bytes are spread, and which stripes move when the view changes.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -17,7 +17,7 @@ pub(crate) fn node(name: &str, weight: u64) -> Result<ClusterNode> {
     Ok(node.with_weight(NodeWeight::new(weight)?))
 }
 
-/// Returns a view of `count` nodes, whose weights are taken from `weights` in turn.
+/// Returns a view of `count` nodes whose weights cycle through `weights`.
 pub(crate) fn view_of(count: usize, weights: &[u64]) -> Result<ClusterView> {
     let weights = weights.iter().cycle();
     let nodes: Result<Vec<_>> =
@@ -29,7 +29,7 @@ pub(crate) fn view_of(count: usize, weights: &[u64]) -> Result<ClusterView> {
 pub(crate) struct Homes(Vec<u16>);
 
 impl Homes {
-    /// Asks the view for the homes of all stripes.
+    /// Computes the home of each stripe.
     pub(crate) fn of(view: &ClusterView, objects: &ObjectSet, threads: usize) -> Result<Self> {
         let ids = view.nodes().iter().map(|node| node.id().as_str());
         let numbers: HashMap<&str, u16> = ids.zip(0..).collect();
@@ -49,24 +49,24 @@ impl Homes {
     }
 }
 
-/// Returns the objects of a job.
+/// Returns the range of objects of a job.
 fn job_range(job: usize, len: usize) -> Range<usize> {
     let start = job * JOB_OBJECTS;
     start..len.min(start + JOB_OBJECTS)
 }
 
-/// How evenly bytes are spread over nodes.
+/// Distribution of bytes over nodes.
 #[derive(Serialize)]
 pub(crate) struct Balance {
     pub(crate) nodes: usize,
     pub(crate) stripes_per_node: f64,
-    /// Bytes of the node that has the most, relative to its weight, over the mean.
+    /// Bytes of the fullest node, relative to its weight, over the mean.
     pub(crate) max: f64,
-    /// The same of the node that has the least.
+    /// Bytes of the emptiest node, relative to its weight, over the mean.
     pub(crate) min: f64,
 }
 
-/// Computes how evenly the bytes are spread, relative to weights.
+/// Computes the distribution of bytes, relative to weights.
 pub(crate) fn balance(view: &ClusterView, objects: &ObjectSet, homes: &Homes) -> Balance {
     let nodes = view.nodes();
     let mut bytes = vec![0; nodes.len()];
@@ -83,13 +83,13 @@ pub(crate) fn balance(view: &ClusterView, objects: &ObjectSet, homes: &Homes) ->
     Balance { nodes: nodes.len(), stripes_per_node, max, min }
 }
 
-/// A change of one node of a view.
+/// A view change that affects one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NodeChange {
     /// A node of weight 1 joins.
     Join,
-    /// A node is taken from the list.
+    /// A node is removed from the list.
     Leave,
     /// A node drains.
     Drain,
@@ -118,7 +118,7 @@ impl NodeChange {
         Ok((ClusterView::new(others.chain(added))?, chosen.id().clone()))
     }
 
-    /// Returns the share of bytes that must change hands at least, of `nodes` nodes of weight 1.
+    /// Returns the minimum share of bytes that must move, for `nodes` nodes of weight 1.
     fn least(self, nodes: f64) -> f64 {
         match self {
             Self::Join => 1.0 / (nodes + 1.0),
@@ -136,17 +136,17 @@ impl NodeChange {
     }
 }
 
-/// What changes hands when a view changes.
+/// The bytes that a view change moves.
 #[derive(Serialize)]
 pub(crate) struct Movement {
     pub(crate) nodes: usize,
     pub(crate) change: NodeChange,
     pub(crate) moved_share: f64,
-    /// Share of bytes that must change hands for the shares of nodes to be right.
+    /// Minimum share of bytes that must move to restore the nodes' shares.
     pub(crate) least_share: f64,
 }
 
-/// Computes what a change moves, of the first `len` objects.
+/// Computes what a change moves among the first `len` objects.
 ///
 /// Fails if a stripe moves between two nodes that did not change, or if its donor is not its former home.
 pub(crate) fn movement(

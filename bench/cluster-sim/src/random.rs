@@ -1,6 +1,6 @@
-//! Random numbers that are the same for the same seed: uniform, exponential, log-normal, and Zipf's law.
+//! Reproducible random numbers: uniform, exponential, log-normal and Zipf.
 
-/// The SplitMix64 generator: small, and the same in every version.
+/// The SplitMix64 generator: small, with the same output in every version.
 pub(crate) struct SimRng(u64);
 
 impl SimRng {
@@ -20,41 +20,41 @@ impl SimRng {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a number from 0, inclusive, to `bound`, exclusive.
+    /// Returns an integer in `0..bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// Returns a number from 0, inclusive, to 1, exclusive.
+    /// Returns a number in `[0, 1)`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns a number of the exponential distribution of mean 1.
+    /// Returns an exponentially distributed number of mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
 
-    /// Returns a number of the log-normal distribution.
+    /// Returns a log-normally distributed number.
     pub(crate) fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
-        // The method of Box and Muller.
+        // Box-Muller transform.
         let radius = (2.0 * self.exponential()).sqrt();
         let normal = radius * (std::f64::consts::TAU * self.unit()).cos();
         median * (sigma * normal).exp()
     }
 }
 
-/// Draws ranks by Zipf's law: rank `k` of 1 to `ranks` with a probability in proportion to `k^-exponent`.
+/// Draws ranks from a Zipf distribution: rank `k` of 1 to `ranks` with probability proportional to `k^-exponent`.
 ///
 /// Takes constant time and memory, by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
-/// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996): a number is drawn from a continuous density
-/// above the histogram, by the inverse of its integral, and rejected if it is above the bar of its rank.
+/// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996): draws a number from a continuous density
+/// above the histogram by inverting its integral, and rejects it if it is above the bar of its rank.
 pub(crate) struct RankSampler {
     ranks: f64,
     exponent: f64,
     /// Integral up to the left edge of the first bar, and to the right edge of the last one.
     integrals: [f64; 2],
-    /// Distance to the rank up to which a number is never rejected.
+    /// Distance below a rank within which a number is always accepted.
     sure_distance: f64,
 }
 
@@ -89,11 +89,11 @@ impl RankSampler {
     fn integral(&self, at: f64) -> f64 {
         let log = at.ln();
         let scaled = (1.0 - self.exponent) * log;
-        // `expm1(x) / x` has the limit 1: there the integral is the logarithm.
+        // `expm1(x) / x` tends to 1 here, where the integral is the logarithm.
         if scaled.abs() < 1e-8 { log } else { scaled.exp_m1() / scaled * log }
     }
 
-    /// Returns the number up to which the integral is `area`.
+    /// Returns the upper limit at which the integral equals `area`.
     fn inverse(&self, area: f64) -> f64 {
         let scaled = ((1.0 - self.exponent) * area).max(-1.0);
         if scaled.abs() < 1e-8 { area.exp() } else { (scaled.ln_1p() / scaled * area).exp() }

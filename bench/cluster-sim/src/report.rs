@@ -10,11 +10,11 @@ use crate::{
     traces::TraceCost,
 };
 
-/// The most that a node may have, over the mean.
+/// Maximum bytes of a node, over the mean.
 const MAX_BALANCE: f64 = 1.1;
-/// Stripes per node from which [`MAX_BALANCE`] holds: with fewer, chance alone exceeds it.
+/// Stripes per node from which [`MAX_BALANCE`] holds: with fewer, random variation alone exceeds it.
 const MIN_STRIPES_PER_NODE: f64 = 10_000.0;
-/// Share of bytes beyond 1/n that may change hands.
+/// Share of bytes beyond 1/n that may move.
 const MOVED_TOLERANCE: f64 = 0.01;
 
 /// All results.
@@ -40,7 +40,7 @@ pub(crate) struct TraceRow {
     pub(crate) exponent: f64,
     pub(crate) cache_percent: u64,
     pub(crate) nodes: usize,
-    /// One cache of the total size.
+    /// One cache of the total capacity.
     pub(crate) ideal: TraceCost,
     pub(crate) placed: TraceCost,
     pub(crate) any_node: TraceCost,

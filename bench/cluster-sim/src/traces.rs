@@ -1,4 +1,4 @@
-//! Traces of reads by Zipf's law through a cluster: hits, hops between nodes, and fetches from the origin.
+//! Zipf traces of reads through a cluster: hits, hops between nodes, and fetches from the origin.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::{
     random::{RankSampler, SimRng},
 };
 
-/// Part of a node's cache that keeps stripes of other homes: `PEER_QUOTA_DIVISOR` of the page cache.
+/// Share of a node's cache that may hold stripes of other homes: `PEER_QUOTA_DIVISOR` of the page cache.
 const COPIES_DIVISOR: u64 = 8;
 
 /// A trace of reads of whole objects.
@@ -20,15 +20,15 @@ pub(crate) struct ReadTrace {
 
 /// A stripe that is read.
 struct TraceStripe {
-    /// Number of the read, from 0.
+    /// Index of the read, from 0.
     read: u32,
-    /// Number of the stripe among those of all objects.
+    /// Index of the stripe among all stripes.
     number: u32,
     bytes: u32,
 }
 
 impl ReadTrace {
-    /// Draws objects by Zipf's law; low numbers are read most.
+    /// Draws objects from a Zipf distribution; low numbers are read most.
     pub(crate) fn new(objects: &ObjectSet, exponent: f64, reads: u32, seed: u64) -> Self {
         let sampler = RankSampler::new(objects.len(), exponent);
         let mut random = SimRng::new(seed, exponent.to_bits());
@@ -47,45 +47,45 @@ impl ReadTrace {
     }
 }
 
-/// Nodes and how clients use them.
+/// How clients and nodes route reads.
 #[derive(Clone, Copy)]
 pub(crate) enum ReadPath<'h> {
-    /// A read goes to any node, which caches by itself.
+    /// A read goes to any node, which caches on its own.
     Alone { nodes: usize },
-    /// A client asks the home of each stripe.
+    /// A client reads each stripe from its home.
     Placed { nodes: usize, homes: &'h Homes },
-    /// A read goes to any node, which asks homes and keeps copies of what they answer.
+    /// A read goes to any node, which reads from the home and keeps copies of its answers.
     AnyNode { nodes: usize, homes: &'h Homes },
 }
 
-/// What a trace costs.
+/// The costs of a trace.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct TraceCost {
     /// Reads of whole objects.
     pub(crate) reads: u64,
-    /// Stripes that they read, each from one node.
+    /// Stripe reads, each from one node.
     pub(crate) stripes: u64,
     pub(crate) bytes: u64,
-    /// Stripes that came from another node than the client asked.
+    /// Stripes served by another node than the one that the client asked.
     pub(crate) hops: u64,
     pub(crate) hop_bytes: u64,
-    /// Stripes that came from the origin.
+    /// Stripes fetched from the origin.
     pub(crate) fetches: u64,
     pub(crate) fetched_bytes: u64,
 }
 
 impl TraceCost {
-    /// Returns the part of stripes that did not come from the origin.
+    /// Returns the share of stripes that did not come from the origin.
     pub(crate) fn hit_ratio(&self) -> f64 {
         1.0 - self.fetches as f64 / self.stripes as f64
     }
 
-    /// Returns the part of stripes that took a hop.
+    /// Returns the share of stripes that took a hop.
     pub(crate) fn hop_ratio(&self) -> f64 {
         self.hops as f64 / self.stripes as f64
     }
 
-    /// Returns bytes between nodes per byte read.
+    /// Returns bytes transferred between nodes per byte read.
     pub(crate) fn byte_hop_ratio(&self) -> f64 {
         self.hop_bytes as f64 / self.bytes as f64
     }
@@ -96,7 +96,7 @@ impl TraceCost {
     }
 }
 
-/// Runs a trace through caches that have `capacity` bytes in total, and counts its second half; the first fills them.
+/// Runs a trace through caches of `capacity` bytes in total, and counts its second half; the first half fills them.
 pub(crate) fn run_trace(trace: &ReadTrace, path: ReadPath<'_>, capacity: u64, seed: u64) -> TraceCost {
     let (ReadPath::Alone { nodes } | ReadPath::Placed { nodes, .. } | ReadPath::AnyNode { nodes, .. }) = path;
     let share = capacity / nodes as u64;
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::placed::view_of;
 
-    /// Costs of a trace alone, with placement, and through any node.
+    /// Costs of a trace on independent nodes, with placement, and through any node.
     fn costs(nodes: usize, capacity_divisor: u64) -> [TraceCost; 3] {
         let objects = ObjectSet::new(1_000, 1).unwrap();
         let homes = Homes::of(&view_of(nodes, &[1]).unwrap(), &objects, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Times scans of a file beside the parquet crate's reader, in turns in one process, and prints medians as JSON.
+//! Times scans of a file beside the parquet crate's reader, alternating in one process, and prints medians as JSON.
 
 use std::{fs::File, time::Instant};
 
@@ -28,30 +28,30 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Times scans of a Parquet file.
 #[derive(Parser)]
 struct Arguments {
-    /// The file.
+    /// The Parquet file.
     file: String,
-    /// Write TPC-H lineitem of this scale there instead.
+    /// Write TPC-H lineitem of this scale to the file instead.
     #[arg(long)]
     generate: Option<f64>,
     /// Read strings as dictionaries.
     #[arg(long)]
     dictionary: bool,
-    /// Only these columns.
+    /// Columns to read. Default: all.
     #[arg(long, value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Only rows for which this holds; the parquet crate's reader is left out then.
+    /// Read only rows that match this predicate; disables the parquet crate's reader.
     #[arg(long = "where")]
     filter: Option<String>,
-    /// Keep what was decoded from one round to the next.
+    /// Keep decoded data from one round to the next.
     #[arg(long)]
     warm: bool,
-    /// Leave the parquet crate's reader out.
+    /// Do not run the parquet crate's reader.
     #[arg(long)]
     alone: bool,
-    /// Threads of the scan.
+    /// Number of threads of the scan.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
 }
@@ -73,7 +73,7 @@ fn main() -> Result<()> {
         let start = Instant::now();
         rows.0 = runtime.block_on(scan(&arguments, &cache))?;
         let took = start.elapsed().as_secs_f64();
-        // The first round makes memory and files warm.
+        // The first round warms up memory and files.
         if round > 0 {
             ours.push(took);
         }
@@ -152,7 +152,7 @@ fn generate(scale: f64, file: &str) -> Result<()> {
     Ok(())
 }
 
-/// The most memory that the process has held so far.
+/// Peak resident memory of the process so far.
 fn peak_kib() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());

@@ -1,4 +1,4 @@
-//! Times what readers of a graph do with what is cached, in nanoseconds, and prints medians as JSON.
+//! Times graph readers on cached data, in nanoseconds, and prints medians as JSON.
 
 use std::{hint::black_box, time::Instant};
 
@@ -16,22 +16,22 @@ use stylobate_storage::{ByteSize, CacheOptions};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Times readers of a graph.
+/// Times graph readers.
 #[derive(Parser)]
 struct Arguments {
     /// The file that describes the graph.
     graph: String,
-    /// A type of vertices.
+    /// A vertex type.
     vertex: String,
-    /// The types of an edge and its ends, with commas.
+    /// The types of the source, edge and destination, separated by commas.
     #[arg(value_delimiter = ',', required = true)]
     edge: Vec<String>,
-    /// Rounds, of each of which the mean is taken; the median of these is printed.
+    /// Number of rounds; prints the median of their means.
     #[arg(long, default_value_t = 101)]
     rounds: usize,
 }
 
-/// Calls in a round.
+/// Calls per round.
 const CALLS: usize = 2_000;
 
 #[tokio::main(flavor = "current_thread")]
@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of one call, by median of the means of rounds.
+/// Returns the nanoseconds of one call: the median of the means of the rounds.
 fn time(rounds: usize, mut call: impl FnMut(usize)) -> Value {
     let mut means = Vec::with_capacity(rounds);
     for round in 0..rounds {
@@ -71,7 +71,7 @@ async fn opening(arguments: &Arguments, cache: &Cache, found: &mut Map<String, V
     Ok(())
 }
 
-/// Numbers that are everywhere, and the same in each run.
+/// Returns a pseudo-random number below `below`, the same in each run.
 fn scattered(at: usize, below: u64) -> u64 {
     (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) % below.max(1)
 }
@@ -89,7 +89,7 @@ async fn vertices(arguments: &Arguments, graph: &Graph, found: &mut Map<String, 
     let name = |view: &Vertices| format!("a cached chunk of {} columns", view.schema().fields().len() - 1);
     for view in [all.clone(), all.clone().select([first])?] {
         ensure!((0..chunks).all(|chunk| view.cached_chunk(chunk).is_some()), "all of it is cached");
-        // The loop of the official benchmark: seek, get the chunk, and the next one.
+        // The loop of the official benchmark: seek, get the chunk, and go to the next one.
         let next = time(rounds, |at| drop(black_box(view.cached_chunk(at as u64 % chunks))));
         found.insert(name(&view), next);
         let random = time(rounds, |at| drop(black_box(view.cached_chunk(scattered(at, chunks)))));

@@ -1,4 +1,4 @@
-//! Runs the queries of its standard input by DataFusion over LiquidCache, and prints the time and the rows of each as JSON.
+//! Runs queries from standard input by DataFusion over LiquidCache, and prints the time and the rows of each as JSON.
 
 #[path = "../../sql/src/answers.rs"]
 mod answers;
@@ -15,16 +15,16 @@ use answers::{Answer, Query};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Runs queries, one a line: {"sql": "…", "tables": ["lineitem"]}, as `stylobate-bench-sql` does.
+/// Runs queries, one per line: {"sql": "…", "tables": ["lineitem"]}, like `stylobate-bench-sql`.
 #[derive(Parser)]
 #[command(version = "0.1.13 on DataFusion 53")]
 struct Arguments {
     /// The folder of the tables, which are Parquet files.
     tables: String,
-    /// Partitions that operators work in, and threads.
+    /// Number of threads, and of partitions of operators.
     #[arg(long)]
     threads: usize,
-    /// Bytes of the cache in memory.
+    /// Capacity of the memory cache, in bytes.
     #[arg(long)]
     memory: usize,
 }

@@ -1,4 +1,4 @@
-//! What the programs that run queries read and print, a line of JSON each.
+//! Input and output of the programs that run queries, one line of JSON each.
 
 use std::time::Instant;
 

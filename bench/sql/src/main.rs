@@ -1,4 +1,4 @@
-//! Runs the queries of its standard input by one engine, and prints the time and the rows of each as JSON.
+//! Runs queries from standard input by one engine, and prints the time and the rows of each as JSON.
 
 mod answers;
 
@@ -20,23 +20,23 @@ use answers::{Answer, Query};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Runs queries, one a line: {"sql": "…", "tables": ["lineitem"]}. What opening the tables takes counts for the first
+/// Runs queries, one per line: {"sql": "…", "tables": ["lineitem"]}. The time to open tables counts towards the first
 /// query that names them.
 #[derive(Parser)]
 #[command(version = datafusion::DATAFUSION_VERSION)]
 struct Arguments {
     /// The folder or URL of the tables, which are Parquet files.
     tables: String,
-    /// The engine.
+    /// The query engine.
     #[arg(long, value_enum)]
     engine: Engine,
-    /// Threads that decode, and partitions that operators work in.
+    /// Number of decoding threads, and of partitions of operators.
     #[arg(long)]
     threads: usize,
-    /// Memory of Stylobate. DataFusion's own tables have no limit.
+    /// Memory limit of Stylobate. DataFusion's own tables have no limit.
     #[arg(long, default_value = "4GiB")]
     memory: ByteSize,
-    /// An option of the store; may be repeated.
+    /// An option of the object store; may be repeated.
     #[arg(long, value_parser = key_and_value)]
     option: Vec<(String, String)>,
 }

@@ -1,7 +1,7 @@
-//! Times warm lookups in a graph store of growing size, in nanoseconds, and prints a table of them.
+//! Times warm lookups in graph stores of growing size, in nanoseconds, and prints a table.
 //!
-//! Each person knows ten others. Figures are medians of the means of rounds of calls for persons everywhere; an answer
-//! is made and dropped in each call, as a caller would.
+//! Each person knows ten others. Figures are medians of the means of rounds of calls for persons all over the graph;
+//! each call builds and drops its answer, as a caller would.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
@@ -28,19 +28,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Times lookups in a graph store.
 #[derive(Parser)]
 struct Arguments {
-    /// How many edges there are, one store after another.
+    /// Numbers of edges, one store each.
     #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000, 10_000_000])]
     edges: Vec<i64>,
-    /// Rounds, of each of which the mean is taken; the median of these is printed.
+    /// Number of rounds; prints the median of their means.
     #[arg(long, default_value_t = 51)]
     rounds: usize,
 }
 
 /// Edges that leave each person.
 const DEGREE: i64 = 10;
-/// Persons that are asked for, again and again.
+/// Persons that are looked up, cyclically.
 const PERSONS: usize = 100_000;
-/// Persons that are asked for at once.
+/// Persons per batched lookup.
 const TOGETHER: usize = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
@@ -56,11 +56,11 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A store that is loaded, and whom to ask for.
+/// A loaded store, and the persons to look up.
 struct Network {
     store: GraphStore,
     rounds: usize,
-    /// Of each edge, in the order of the persons that they leave.
+    /// Edge targets, grouped by source person.
     targets: Vec<i64>,
     persons: Vec<i64>,
 }
@@ -101,7 +101,7 @@ impl Network {
         self.persons.get(call % PERSONS).copied().unwrap_or_default()
     }
 
-    /// Nanoseconds of a call.
+    /// Returns the nanoseconds of a call.
     fn time(&self, calls: usize, mut call: impl FnMut(usize)) -> f64 {
         let mut means = Vec::with_capacity(self.rounds);
         for round in 0..self.rounds {
@@ -173,7 +173,7 @@ impl Network {
     }
 }
 
-/// A bucket in memory, and a cache that has room for all of it.
+/// Returns an in-memory bucket, and a cache large enough for all of it.
 async fn bucket() -> Result<(Cache, Source)> {
     let pages = PageCache::open(CacheOptions::new(ByteSize::gib(4))).await?;
     let store = ReadThrough::new(

@@ -1,4 +1,4 @@
-//! Times the Parquet writer beside the parquet crate's, and the kinds of sinks beside each other, in turns in one
+//! Times the Parquet writer beside the parquet crate's, and the kinds of sinks beside each other, alternating in one
 //! process; prints medians as JSON.
 
 mod sinks;
@@ -10,12 +10,12 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Times writing.
+/// Times writes.
 #[derive(Parser)]
 enum Arguments {
-    /// A table of strings, as Parquet.
+    /// Writes a table of strings as Parquet.
     Table(tables::Arguments),
-    /// Bytes, into files.
+    /// Writes bytes into files.
     Sinks(sinks::Arguments),
 }
 

@@ -1,4 +1,4 @@
-//! Bytes written into one file or many at once, by each kind of sink.
+//! Writes bytes into one file or many at once, by each kind of sink.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -14,21 +14,21 @@ const KINDS: [SinkKind; 3] = [SinkKind::Thread, SinkKind::IoUring, SinkKind::IoU
 /// Writes files of random bytes.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder for the files, which are taken away again.
+    /// The folder for the files, which are removed again.
     folder: PathBuf,
-    /// Files that are written at once.
+    /// Number of files written at once.
     #[arg(long, default_value_t = 1)]
     files: usize,
-    /// Mebibytes of all files together.
+    /// Total size of all files, in MiB.
     #[arg(long, default_value_t = 1024)]
     mib: usize,
-    /// Kibibytes that are handed over at a time.
+    /// Size of each write, in KiB.
     #[arg(long, default_value_t = 1024)]
     write_kib: u64,
-    /// Wait until the files are on the disk.
+    /// Sync the files to disk.
     #[arg(long)]
     fsync: bool,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value> {
     let mut times = [const { Vec::new() }; KINDS.len()];
     for round in 0..=arguments.rounds {
         for (kind, times) in KINDS.iter().zip(&mut times) {
-            // Nothing that an earlier kind left is still on its way to the disk.
+            // No writeback of an earlier kind is still in progress.
             std::process::Command::new("sync").status()?;
             let start = Instant::now();
             runtime.block_on(write(arguments, *kind, &bytes))?;

@@ -1,4 +1,4 @@
-//! Ten columns of three million strings of 32 bytes, few or many of which are distinct, written as Parquet.
+//! Ten columns of three million strings of 32 bytes, with few or many distinct values, written as Parquet.
 
 use std::{fs::File, path::PathBuf, sync::Arc, time::Instant};
 
@@ -24,21 +24,21 @@ const BATCH: usize = 1 << 16;
 /// Writes ten columns of three million strings.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder for the files, which are taken away again.
+    /// The folder for the files, which are removed again.
     folder: PathBuf,
-    /// How many strings are distinct.
+    /// Number of distinct strings.
     #[arg(long, default_value_t = 1000)]
     distinct: usize,
-    /// Strings one by one in place of dictionaries.
+    /// Use plain strings instead of dictionaries.
     #[arg(long)]
     dense: bool,
-    /// `snappy`, `zstd(3)` and so on.
+    /// Compression: `snappy`, `zstd(3)` and so on.
     #[arg(long, default_value = "snappy")]
     compression: Compression,
-    /// Threads that encode.
+    /// Number of encoding threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value> {
         write_by_crate(arguments, &schema, &batches, &peers)?;
         let other = start.elapsed().as_secs_f64();
         sizes.1 = std::fs::metadata(&peers)?.len();
-        // The first round makes memory warm.
+        // The first round warms up memory.
         if round > 0 {
             ours.push(took);
             theirs.push(other);
@@ -104,7 +104,7 @@ async fn write(
     batches: &[RecordBatch],
     path: &std::path::Path,
 ) -> Result<u64> {
-    // As the peers do: nothing waits for the disk.
+    // Like the peers, does not sync to disk.
     let sinks = Sinks::new(SinkOptions::default().with_durability(Durability::None));
     let all = ColumnOptions::default().with_compression(arguments.compression);
     let options = ParquetOptions::default().with_all_columns(all).with_threads(arguments.threads);

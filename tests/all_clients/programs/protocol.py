@@ -1,7 +1,7 @@
 """The protocol of the programs here: steps are lines of JSON on stdin, and each is answered by a line on stdout.
 
-A program is started as `with_CLIENT.py ENDPOINT BUCKET KEY_ID SECRET`. Its first line tells the client's version. A
-step is `{"do": "put", …}`, an answer `{"answer": …}` or `{"error": "…"}`.
+A program is started as `with_CLIENT.py ENDPOINT BUCKET KEY_ID SECRET`. Its first line is the client's version. A step
+is `{"do": "put", …}`, an answer `{"answer": …}` or `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOST = ENDPOINT.removeprefix("http://")
 REGION = "us-east-1"
 MIB = 1 << 20
 
-# For the clients that are built on the object_store crate. Nothing may come right only at a second try.
+# For clients that are built on the object_store crate. No retries, so that nothing passes only at the second attempt.
 OBJECT_STORE_OPTIONS = {
     "aws_endpoint_url": ENDPOINT,
     "aws_access_key_id": KEY_ID,
@@ -29,13 +29,13 @@ OBJECT_STORE_OPTIONS = {
 
 
 def columns(first: int, count: int) -> dict[str, list[Any]]:
-    """The rows of a table, made from their ids."""
+    """Returns the rows of a table, computed from their ids."""
     ids = list(range(first, first + count))
     return {"id": ids, "name": [f"name-{n % 7}" for n in ids], "value": [n * 0.5 for n in ids]}
 
 
 def serve(version: str, *steps: Callable[..., Any]) -> None:
-    """Answers steps until stdin ends. What a client prints by itself goes to stderr."""
+    """Executes steps until stdin ends. A client's own output goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     known = {step.__name__: step for step in steps}

@@ -16,7 +16,7 @@ db = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_k
 (extension,) = Path(duckdb_extension_httpfs.__file__).parent.rglob("httpfs.duckdb_extension")
 db.execute(f"LOAD '{extension}'")
 db.execute("SET http_retries = 0")
-# So that parts have 5 MiB.
+# Gives parts of 5 MiB.
 db.execute("SET s3_uploader_max_filesize = '40GB'")
 db.execute(
     f"""CREATE SECRET (TYPE s3, KEY_ID '{KEY_ID}', SECRET '{SECRET}', REGION '{REGION}', URL_STYLE 'path',

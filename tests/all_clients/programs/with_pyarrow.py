@@ -18,7 +18,7 @@ s3 = pa.fs.S3FileSystem(
     endpoint_override=HOST,
     scheme="http",
     region=REGION,
-    # Moto fails now and then where several threads write the marker of one directory.
+    # moto occasionally fails if several threads write the marker of one directory.
     retry_strategy=pa.fs.AwsStandardS3RetryStrategy(max_attempts=4),
 )
 
