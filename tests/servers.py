@@ -21,7 +21,7 @@ from botocore.config import Config
 ORIGIN_KEY = "origin-id"
 ORIGIN_SECRET = "origin-secret-4f1b"
 REGION = "us-east-1"
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 def origin_options(endpoint: str) -> dict[str, str]:
@@ -69,13 +69,13 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def wait_for(what: str, ready: Any, patience: float = PATIENCE) -> Any:
+def wait_for(what: str, ready: Any, timeout: float = TIMEOUT) -> Any:
     """Polls until the result is true, and returns it."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         if answer := ready():
             return answer
-        assert time.monotonic() < deadline, f"waited {patience} s for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
         time.sleep(0.02)
 
 
@@ -123,7 +123,7 @@ class Server:
 
     def end(self) -> int:
         try:
-            return self.process.wait(PATIENCE)
+            return self.process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -330,7 +330,7 @@ def request(
     headers: dict[str, str] | None = None,
 ) -> Answer:
     """Sends one request exactly as given: no retries, no normalization."""
-    connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=PATIENCE)
+    connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=TIMEOUT)
     try:
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()

@@ -12,7 +12,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from servers import PATIENCE, REGION, Answer
+from servers import REGION, TIMEOUT, Answer
 
 
 @dataclass
@@ -46,7 +46,7 @@ def send(endpoint: str, key: tuple[str, str], raw: Raw, hook: Callable[[AWSReque
     Signed(Credentials(*key), "s3", REGION).add_auth(signed)
     if hook:
         hook(signed)
-    connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=PATIENCE)
+    connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=TIMEOUT)
     try:
         connection.putrequest(raw.method, raw.path(), skip_accept_encoding=True)
         for name, value in signed.headers.items():

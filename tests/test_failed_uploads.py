@@ -157,7 +157,7 @@ def test_an_upload_that_is_told_to_stop_is_aborted(
         (tmp_path / f"{number}.parquet").hardlink_to(source)
     uploads = lake.watch()
     process = start("convert", tmp_path, f"s3://lake/{prefix}a.{format}", *lake.options)
-    wait_for("some parts", lambda: len(uploads.parts) > 3, patience=60)
+    wait_for("some parts", lambda: len(uploads.parts) > 3, timeout=60)
     assert end(process, by) == (128 + by, "")
     assert lake.objects(prefix) == []
     check_given_up(lake, uploads)
@@ -171,7 +171,7 @@ def test_an_upload_that_is_killed_leaves_no_object_and_the_next_makes_one(
     name = f"{prefix}a.{format}"
     convert = ["convert", source, f"s3://lake/{name}", "--compression", "none", "--quiet", *lake.options]
     process = start(*convert)
-    wait_for("some parts", lambda: len(uploads.parts) > 3, patience=60)
+    wait_for("some parts", lambda: len(uploads.parts) > 3, timeout=60)
     assert end(process, signal.SIGKILL) == (-signal.SIGKILL, "")
     wait_for("the origin to be idle", lambda: lake.proxy.idle)
     assert (lake.objects(prefix), uploads.completed) == ([], 0)

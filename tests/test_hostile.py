@@ -32,12 +32,12 @@ def folder(tmp_path: Path) -> Path:
     return served
 
 
-def talk(port: int, data: bytes, patience: float = 0.3, until: bytes = b"") -> bytes:
+def talk(port: int, data: bytes, timeout: float = 0.3, until: bytes = b"") -> bytes:
     """Sends raw bytes, and returns the response until the node closes the connection or falls silent."""
     got = b""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            connection.settimeout(patience)
+            connection.settimeout(timeout)
             connection.sendall(data)
             while chunk := connection.recv(1 << 16):
                 got += chunk
@@ -74,7 +74,7 @@ def test_no_path_leaves_the_bucket(start: Callable[..., Node], folder: Path) -> 
                 f"GET /ok HTTP/1.1\r\nhost: ../{way}.localhost\r\n\r\n",
                 "GET /lake/ok HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
             ]
-            got = talk(node.port, "".join(requests).encode(), patience=5)
+            got = talk(node.port, "".join(requests).encode(), timeout=5)
             assert CANARY not in got, way
             assert b" 500 " not in got, (way, got)
             asked += len(requests)
@@ -97,7 +97,7 @@ def test_nothing_is_written_or_deleted_outside_the_bucket(start: Callable[..., N
                 f"PUT /lake/{way} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\nabc"
                 f"POST /lake/{way}?uploads HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"
                 f"DELETE /lake/{way} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode(),
-                patience=5,
+                timeout=5,
             )
     wanted = "".join(f"<Object><Key>../{name}</Key></Object>" for name in ("canary", "other/canary"))
     delete = f"<Delete>{wanted}</Delete>"
@@ -115,7 +115,7 @@ def test_a_bucket_of_an_s3_origin_is_not_left_either(
         for way in climbing(name):
             get = f"GET /lake/{way} HTTP/1.1\r\nhost: localhost\r\n"
             requests = f"{get}\r\n{get}connection: close\r\n\r\n"
-            assert CANARY not in talk(node.port, requests.encode(), patience=5), way
+            assert CANARY not in talk(node.port, requests.encode(), timeout=5), way
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_is_no_key_is_refused_and_not_an_accident(
     start: Callable[..., Node], folder: Path, path: str, status: int
 ) -> None:
     node = start([Bucket("lake", str(folder))], "--memory", "64MiB")
-    got = talk(node.port, f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode(), patience=5)
+    got = talk(node.port, f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode(), timeout=5)
     answered = int(got.split(b" ", 2)[1])
     # S3 itself differs from case to case: it only matters that it is a client error.
     assert answered == status or 400 <= answered < 500, got
@@ -189,7 +189,7 @@ def test_an_odd_header_is_an_answer_or_an_end_but_no_accident(
 
 def test_what_came_before_damage_is_answered_and_the_damage_too(start: Callable[..., Node], folder: Path) -> None:
     node = start([Bucket("lake", str(folder))], "--memory", "64MiB")
-    got = talk(node.port, b"GET /lake/ok HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3 + b"\0\r\n\r\n", patience=5)
+    got = talk(node.port, b"GET /lake/ok HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3 + b"\0\r\n\r\n", timeout=5)
     assert got.count(b"HTTP/1.1 200 ") == 3, got
     assert got.count(b"HTTP/1.1 400 ") == 1, got
 
@@ -198,7 +198,7 @@ def test_a_refused_upload_is_told_that_its_connection_ends(start: Callable[..., 
     """A client that holds back the body sends its next request on the same connection, unless the response says close."""
     node = start([Bucket("lake", str(folder), read_only=True)], "--memory", "64MiB")
     put = b"PUT /lake/new HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
-    got = talk(node.port, put, patience=5)
+    got = talk(node.port, put, timeout=5)
     assert got.startswith(b"HTTP/1.1 403 "), got
     assert b"connection: close" in got.lower(), got
 
@@ -284,7 +284,7 @@ def test_ten_thousand_damaged_requests_do_no_damage(start: Callable[..., Node], 
     def attack(seed: int) -> bytes:
         """Sends a valid request, a corrupted one and a valid one, in a single write."""
         rng = random.Random(seed)
-        return talk(node.port, sound + damaged(rng, rng.choice(valid)) + sound, patience=0.1)
+        return talk(node.port, sound + damaged(rng, rng.choice(valid)) + sound, timeout=0.1)
 
     begun = time.monotonic()
     with ThreadPoolExecutor(32) as pool:

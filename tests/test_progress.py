@@ -68,9 +68,9 @@ class Terminal:
         """Closes our copy of the process's end."""
         os.close(self.theirs)
 
-    def read(self, enough: Callable[[str], object], patience: float) -> bool:
+    def read(self, enough: Callable[[str], object], timeout: float) -> bool:
         """Reads until there is enough output, the other end is closed, or the time is up."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while not enough(self.shown):
             if not select.select([self.ours], [], [], max(0, deadline - time.monotonic()))[0]:
                 return False

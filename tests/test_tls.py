@@ -119,7 +119,7 @@ def test_a_certificate_is_read_again_when_it_changes_and_on_sighup(
             new.replace(old)
         if tells:
             node.process.send_signal(signal.SIGHUP)
-        wait_for("the new certificate", lambda: shown(node) != before, patience=30)
+        wait_for("the new certificate", lambda: shown(node) != before, timeout=30)
         before = shown(node)
 
     files[0].write_text("no certificate")

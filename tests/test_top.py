@@ -19,7 +19,7 @@ import pytest
 
 from servers import Bucket, Node, environment, stylobate
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
@@ -42,14 +42,14 @@ class Watched:
         fcntl.ioctl(self.terminal, termios.TIOCSCTTY, 0)
 
     def wait_for(self, text: bytes, times: int = 1) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while self.shown.count(text) < times:
             assert time.monotonic() < deadline, self.shown[-4000:]
             if select.select([self.keyboard], [], [], 0.1)[0]:
                 self.shown += os.read(self.keyboard, 1 << 16)
 
     def end(self) -> int:
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT)
         while select.select([self.keyboard], [], [], 0.1)[0]:
             self.shown += os.read(self.keyboard, 1 << 16)
         assert termios.tcgetattr(self.terminal) == self.before

@@ -222,7 +222,7 @@ def test_a_node_that_is_told_to_stop_finishes_a_slow_download(start: Callable[..
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", node.port)) != 0
 
-    wait_for("new connections to be refused", refused, patience=5)
+    wait_for("new connections to be refused", refused, timeout=5)
     assert node.running()
     assert refused()
     # An idle connection is closed at once.

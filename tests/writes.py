@@ -21,7 +21,7 @@ from servers import environment, stylobate, wait_for
 MIB = 1 << 20
 FORMATS = ["parquet", "orc"]
 SINKS = ["thread", "io_uring", "io_uring_direct"]
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 
 def start(*args: object, **options: Any) -> subprocess.Popen[str]:
@@ -46,7 +46,7 @@ def run(*args: object, **options: Any) -> tuple[int, str, str]:
     process = start(*args, **options)
     with process:
         try:
-            output, said = process.communicate(timeout=PATIENCE)
+            output, said = process.communicate(timeout=TIMEOUT)
         except BaseException:
             process.kill()
             raise
@@ -91,9 +91,9 @@ def written(folder: Path) -> int:
 
 def wait_until_written(process: subprocess.Popen[str], folder: Path, size: int) -> None:
     """Waits until `size` bytes are in a folder, or the process has ended."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while process.poll() is None and written(folder) < size:
-        assert time.monotonic() < deadline, f"{written(folder)} of {size} bytes after {PATIENCE} s"
+        assert time.monotonic() < deadline, f"{written(folder)} of {size} bytes after {TIMEOUT} s"
         time.sleep(0.002)
 
 
@@ -102,7 +102,7 @@ def end(process: subprocess.Popen[str], by: signal.Signals) -> tuple[int, str]:
     with process:
         process.send_signal(by)
         try:
-            output, said = process.communicate(timeout=PATIENCE)
+            output, said = process.communicate(timeout=TIMEOUT)
         except BaseException:
             process.kill()
             raise

@@ -17,7 +17,7 @@ from servers import environment, target
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("STYLOBATE_CLIENTS") or target() / "clients").absolute()
-PATIENCE = 240.0
+TIMEOUT = 240.0
 MIB = 1 << 20
 
 
@@ -134,7 +134,7 @@ class Program(Client):
 
     def _answer(self, step: str) -> dict[str, Any]:
         try:
-            line = self.answers.get(timeout=PATIENCE)
+            line = self.answers.get(timeout=TIMEOUT)
         except queue.Empty:
             line = ""
         if not line:
@@ -183,10 +183,10 @@ class Command(Client):
         words = [str(word) for word in command]
         try:
             done = subprocess.run(
-                words, env=self.env, cwd=self.home, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE
+                words, env=self.env, cwd=self.home, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT
             )
         except subprocess.TimeoutExpired as late:
-            raise ClientFailed(f"{' '.join(words)}: not done after {PATIENCE} s") from late
+            raise ClientFailed(f"{' '.join(words)}: not done after {TIMEOUT} s") from late
         stderr = done.stderr.decode(errors="replace")
         if done.returncode:
             raise ClientFailed(f"{' '.join(words)}: exit code {done.returncode}: {stderr[-3000:]}")

@@ -17,7 +17,7 @@ import pytest
 
 from servers import Server, environment, target, wait_for
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 UNPACKED = target() / "tools" / "debian" / "chromium-headless-shell"
 PACKAGES = target() / "browser"
 PROGRAMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
@@ -59,7 +59,7 @@ class Chromium(Server):
         env = environment(**({"LD_LIBRARY_PATH": libraries} if libraries else {}))
         super().__init__([program, *options, *flags, "about:blank"], folder / "chromium.log", env)
         told = profile / "DevToolsActivePort"
-        port = wait_for("Chromium", lambda: self._alive() and told.is_file() and told.read_text().split("\n")[0], PATIENCE)
+        port = wait_for("Chromium", lambda: self._alive() and told.is_file() and told.read_text().split("\n")[0], TIMEOUT)
         self.tools = f"http://127.0.0.1:{port}"
 
     def _alive(self) -> bool:
@@ -69,10 +69,10 @@ class Chromium(Server):
     def open(self, url: str) -> str:
         """Opens a page in a tab of its own, and returns the tab's id."""
         request = urllib.request.Request(f"{self.tools}/json/new?{url}", method="PUT")
-        return json.load(urllib.request.urlopen(request, timeout=PATIENCE))["id"]
+        return json.load(urllib.request.urlopen(request, timeout=TIMEOUT))["id"]
 
     def close(self, tab: str) -> None:
-        urllib.request.urlopen(f"{self.tools}/json/close/{tab}", timeout=PATIENCE).read()
+        urllib.request.urlopen(f"{self.tools}/json/close/{tab}", timeout=TIMEOUT).read()
 
 
 def _program() -> tuple[str, str]:
@@ -106,7 +106,7 @@ class Site:
         self.page = PAGE.format(imports=json.dumps({"imports": imports or {}}), script=given + script).encode()
         tab = self.browser.open(f"{self.origin}/page")
         try:
-            outcome = self.outcomes.get(timeout=PATIENCE)
+            outcome = self.outcomes.get(timeout=TIMEOUT)
         except queue.Empty:
             raise AssertionError(f"the page said nothing: {self.browser.log()[-4000:]}") from None
         finally:

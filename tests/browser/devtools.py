@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 # Keys by name: the Windows key code, and the text that they type.
 KEYS = {
@@ -32,7 +32,7 @@ class WebSocket:
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
-        self.socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=PATIENCE)
+        self.socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=TIMEOUT)
         key = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall(
             f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -89,7 +89,7 @@ class Tab:
         self, tools: str, url: str, width: int = 1280, height: int = 900, headers: dict[str, str] | None = None
     ) -> None:
         request = urllib.request.Request(f"{tools}/json/new?about:blank", method="PUT")
-        target = json.load(urllib.request.urlopen(request, timeout=PATIENCE))
+        target = json.load(urllib.request.urlopen(request, timeout=TIMEOUT))
         self.tools, self.id = tools, target["id"]
         self.connection = WebSocket(target["webSocketDebuggerUrl"])
         self.last = 0
@@ -130,7 +130,7 @@ class Tab:
 
     def wait(self, expression: str) -> None:
         """Waits until an expression is true."""
-        deadline = time.monotonic() + PATIENCE / 2
+        deadline = time.monotonic() + TIMEOUT / 2
         while not self._holds(expression):
             assert time.monotonic() < deadline, (expression, self.errors)
             time.sleep(0.05)
@@ -165,4 +165,4 @@ class Tab:
 
     def close(self) -> None:
         self.connection.close()
-        urllib.request.urlopen(f"{self.tools}/json/close/{self.id}", timeout=PATIENCE).read()
+        urllib.request.urlopen(f"{self.tools}/json/close/{self.id}", timeout=TIMEOUT).read()

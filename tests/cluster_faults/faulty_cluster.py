@@ -27,7 +27,7 @@ MIB = 1 << 20
 SLOW_LINK = "4mbit"
 # Seconds that a node is cut off, or slow, and those of a round without a fault.
 TROUBLE_S, QUIET_S = 4.0, 4.0
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class FaultyCluster:
@@ -122,7 +122,7 @@ class FaultyCluster:
     def wait_until_whole(self, ids: tuple[str, ...] = IDS) -> None:
         """Waits until all nodes see exactly each other."""
         up = dict.fromkeys(ids, "up")
-        wait_for(f"{ids} to see each other", lambda: all(self.states(id) == up for id in ids), PATIENCE)
+        wait_for(f"{ids} to see each other", lambda: all(self.states(id) == up for id in ids), TIMEOUT)
 
     def kill(self) -> None:
         for node in self.nodes.values():

@@ -19,7 +19,7 @@ import stylobate as st
 
 COMMAND = Path(sys.executable).parent / "stylobate"
 DOORS = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--flight", "off", "--memory", "64MiB"]
-PATIENCE = 30
+TIMEOUT = 30
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ def listens(folder: Path, *flags: str) -> tuple[subprocess.Popen[str], str]:
     found = re.search(r"^admin +(\S+?)/?$", "".join(shown), re.MULTILINE)
     if not found:
         node.kill()
-        raise AssertionError("".join(shown) + node.communicate(timeout=PATIENCE)[1])
+        raise AssertionError("".join(shown) + node.communicate(timeout=TIMEOUT)[1])
     return node, found[1]
 
 
@@ -123,7 +123,7 @@ def test_a_node_serves_until_it_is_told_to_stop(lake: Path, stop: signal.Signals
         with urllib.request.urlopen(f"{admin}/readyz", timeout=10) as answer:
             assert json.load(answer) == {"ready": True}
         node.send_signal(stop)
-        _, log = node.communicate(timeout=PATIENCE)
+        _, log = node.communicate(timeout=TIMEOUT)
         assert node.returncode == 0, log
         assert "Traceback" not in log
     finally:
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_a_verb_that_does_not_listen_for_it(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Generating")
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=PATIENCE)
+        _, log = process.communicate(timeout=TIMEOUT)
         assert (process.returncode, log) == (-signal.SIGINT, "")
     finally:
         if process.poll() is None:

@@ -68,7 +68,7 @@ def test_a_load_that_takes_hours_loses_nothing_to_a_collection(
 
     def edges() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"src": [1], "dst": [2], "since": [3]}, schema=EDGES)
-        wait_for("the vertices to be written", lambda: list(folder.glob("vertices/*/keys/chunk0")), patience=30)
+        wait_for("the vertices to be written", lambda: list(folder.glob("vertices/*/keys/chunk0")), timeout=30)
         time.sleep(0.3)
         hours_pass(folder / "vertices")
         st.GraphStore.open(folder).gc(HOUR)

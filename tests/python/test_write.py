@@ -479,7 +479,7 @@ def test_ctrl_c_leaves_no_file(options: str, tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        wait_for("the write to begin", lambda: names(tmp_path), patience=30)
+        wait_for("the write to begin", lambda: names(tmp_path), timeout=30)
         process.send_signal(2)
         out, err = process.communicate(timeout=30)
         assert out == "interrupted\n", err
