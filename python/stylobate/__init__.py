@@ -74,6 +74,7 @@ from stylobate.graph import Edges, Graph, Vertices, open_graph
 from stylobate.graph_store import GraphStore
 from stylobate.graph_write import WrittenGraph, write_graph
 from stylobate.orc import write_orc
+from stylobate.replay import Replay, replay
 from stylobate.scan import Scan, col, scan
 from stylobate.sequential import scan_csv, scan_ipc, scan_json
 from stylobate.sql import Query, sql
@@ -120,6 +121,7 @@ __all__ = [
     "Query",
     "QueryError",
     "RecordBatch",
+    "Replay",
     "Scan",
     "Schema",
     "SchemaError",
@@ -145,6 +147,7 @@ __all__ = [
     "generate_tpch",
     "inspect",
     "open_graph",
+    "replay",
     "scan",
     "scan_csv",
     "scan_ipc",
