@@ -1,7 +1,7 @@
 //! Warm lookups in a graph store, in three ways: by `*_cached`; by the public future, polled once; and by the
-//! asynchronous path alone, polled once, as if there were no `*_cached`.
+//! asynchronous path alone, polled once, as if `*_cached` did not exist.
 //!
-//! Each store is one base, and each person knows ten others. Answers are made and dropped in each call, as callers do.
+//! Each store is one base, and each person knows ten others. Each call builds and drops its result, as callers do.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::{
@@ -44,7 +44,7 @@ fn main() {
     times.config_with_args().main();
 }
 
-/// A store in memory, all of whose columns are in the cache, and views of it.
+/// Store in memory with all columns cached, and views of it.
 struct WarmStore {
     /// With the property `date`.
     knows: EdgeView,
@@ -91,13 +91,13 @@ impl WarmStore {
         Self { knows, people, persons, first_friends, _runtime: runtime }
     }
 
-    /// Measures a lookup of one person after another.
+    /// Measures lookups of one person at a time.
     fn bench_each<A>(&self, bencher: Bencher, lookup: impl Fn(i64) -> A) {
         let mut persons = self.persons.iter().cycle();
         bencher.bench_local(|| persons.next().map(|person| black_box_drop(lookup(*person))));
     }
 
-    /// Measures lookups of persons together.
+    /// Measures lookups of several persons at once.
     fn bench_groups<A>(&self, bencher: Bencher, lookup: impl Fn(&[i64]) -> A) {
         let mut groups = self.persons.chunks_exact(TOGETHER).cycle();
         bencher.bench_local(|| groups.next().map(|persons| black_box_drop(lookup(persons))));

@@ -5,7 +5,7 @@ use stylobate_storage::BlockingWorkError;
 /// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of this crate. Cheap to clone, since all readers that wait for one chunk share the error of its decode.
+/// Error of this crate. Cheap to clone, because all readers waiting for a chunk share its decode error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -177,7 +177,7 @@ pub enum Error {
         of: String,
         /// Column.
         column: String,
-        /// Row of the batch, or of the whole load, from 0.
+        /// Row number within the batch, or within the whole load, from 0.
         row: usize,
         /// Reason.
         reason: String,

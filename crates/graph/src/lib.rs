@@ -1,9 +1,9 @@
 //! Graphs in object storage.
 //!
 //! - [`graphar::Graph`] reads a graph in the GraphAr format, in a folder or an object store, and
-//!   [`graphar::GraphWriter`] writes one. Chunks are read through the cache that scans use, as whole columns, so that
-//!   every reader finds columns that were decoded once, whatever it selects.
-//! - [`store::GraphStore`] is a graph that changes: a [`store::StoreWriter`] commits, and each commit is a
+//!   [`graphar::GraphWriter`] writes one. Chunks are cached as whole columns, in the cache that scans use, so that a
+//!   column is decoded once for all readers, whatever they select.
+//! - [`store::GraphStore`] is a mutable graph: a [`store::StoreWriter`] commits, and each commit is a
 //!   [`store::Snapshot`] with lookups, scans and traversals.
 //!
 //! ```

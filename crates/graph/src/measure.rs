@@ -1,4 +1,4 @@
-//! Internals that benchmarks outside this crate measure: reads by the asynchronous path alone.
+//! Internals for benchmarks outside this crate: reads by the asynchronous path alone.
 
 use arrow::array::RecordBatch;
 use async_recursion::async_recursion as boxed;

@@ -45,9 +45,9 @@ impl PropertyType {
         }
     }
 
-    /// Returns the type that a column of `arrow` is written as, if GraphAr has one that holds its values: dictionaries
-    /// count as their values, and narrow numbers as wider ones. `UInt64`, decimals, bytes, times of day and lists of
-    /// lists have none.
+    /// Returns the GraphAr type that a column of `arrow` is written as; `None` if no type can hold its values.
+    /// Dictionaries map to their value type, and narrow numbers to wider ones. `UInt64`, decimals, binary, times of day
+    /// and lists of lists have no GraphAr type.
     pub fn of_arrow(arrow: &DataType) -> Option<Self> {
         match arrow {
             DataType::List(item)
@@ -73,7 +73,7 @@ impl PropertyType {
             DataType::Float64 => Some(Self::Double),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(Self::String),
             DataType::Date32 => Some(Self::Date),
-            // Milliseconds in GraphAr, whatever the unit.
+            // Milliseconds in GraphAr, regardless of the unit.
             DataType::Date64 | DataType::Timestamp(..) => Some(Self::Timestamp),
             DataType::Dictionary(_, value) => Self::of_single(value),
             _ => None,

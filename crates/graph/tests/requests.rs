@@ -122,7 +122,7 @@ async fn a_traversal_asks_for_each_file_that_it_needs_once() {
     }
 
     assert!(seen.len() > 300, "{}", seen.len());
-    // Per reached part its offsets, and one or two chunks of edges; and the count of vertices.
+    // One for the count of vertices; per part one for its offsets, and one or two for chunks of edges.
     let least = 1 + 2 * parts.len() as u64;
     let most = 1 + 3 * parts.len() as u64;
     let asked = lake.asked() - yml;

@@ -107,7 +107,7 @@ impl Remembering {
     }
 }
 
-/// Opens the sample in one of its formats over a recording origin; requests of opening are discarded.
+/// Opens the sample in one of its formats over a recording origin, and discards the requests of opening it.
 async fn lake(format: &str) -> Option<(Arc<Remembering>, Graph)> {
     let folder = sample(&format!("ldbc_sample/{format}"))?;
     let store = Arc::new(Remembering::default());
@@ -142,7 +142,7 @@ async fn walk(edges: &Edges, start: i64, direction: Direction) -> HashSet<i64> {
     seen
 }
 
-/// Returns the rest of the names below a folder: `part3/chunk0` of `adj_list/part3/chunk0`.
+/// Returns the names below a folder, relative to it: `part3/chunk0` for `adj_list/part3/chunk0`.
 fn below(asked: &BTreeMap<String, usize>, folder: &str) -> BTreeSet<String> {
     asked.keys().filter_map(|name| name.strip_prefix(folder)).map(str::to_owned).collect()
 }

@@ -53,7 +53,7 @@ async fn persons_are_those_of_the_raw_file_in_every_format() {
     }
 }
 
-/// Returns for each person by index the known persons according to the raw file, with the date.
+/// Returns, by person index, the known persons according to the raw file, with the date.
 fn known() -> HashMap<i64, Vec<(i64, String)>> {
     let persons = raw("ldbc_sample/person_0_0.csv", '|');
     let index: HashMap<String, i64> =
@@ -156,7 +156,7 @@ async fn edges_without_an_order_are_searched_and_sorted() {
     let unordered = edges.clone().by(AdjacencyOrder::UnorderedBySource).unwrap();
     let some = [7, 300, 7, 899, 0];
     let wanted = edges.neighbors(&some, Direction::Out).await.unwrap();
-    // By its own side an ordered list is preferred: read the unordered one directly.
+    // Lookups by the aligned side prefer the ordered list: read the unordered one directly.
     let all = collect(&unordered.schema(), unordered.stream()).await;
 
     let sources = ints(all.column(0));

@@ -4,7 +4,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{Error, Result};
 
-/// Spawns a read that continues even if the caller stops polling, since other readers may wait for the same bytes.
+/// Spawns a read that continues even if the caller stops polling, because other readers may wait for the same bytes.
 /// Dropping the future aborts it.
 pub(crate) async fn ahead<T: Send + 'static>(
     read: impl Future<Output = Result<T>> + Send + 'static,

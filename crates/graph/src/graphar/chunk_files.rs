@@ -31,7 +31,7 @@ impl ChunkFiles {
         self.files.get(number)?.cached(column)
     }
 
-    /// Returns the usage of the open files' columns, and how much of them is cached.
+    /// Returns usage statistics of the columns of open files.
     pub(crate) fn usage(&self) -> ColumnsUse {
         self.files.made().map(|file| file.usage()).sum()
     }
@@ -62,7 +62,7 @@ impl ChunkFiles {
             rows.check(file.rows()).map_err(|reason| Error::Data { file: file.name(), reason })?;
             Ok::<_, Error>(Box::new(file))
         };
-        // A file that was written a moment ago is not kept open: it would never be cached.
+        // A file written moments ago is not kept open: its columns would never be cached.
         if !self.place.is_settled(&path).await? {
             return Ok(open.await?.get(columns).await?);
         }

@@ -1,4 +1,4 @@
-//! Columns with names reserved by GraphAr, and the types that properties are read as.
+//! Column names reserved by GraphAr, and the types that properties are read as.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ pub(crate) const DESTINATION: &str = "_graphArDstIndex";
 /// Start of a vertex's edges.
 pub(crate) const OFFSET: &str = "_graphArOffset";
 
-/// Returns the field that a property is read as. Timestamps are read in microseconds: they are declared in
-/// milliseconds, but official files store microseconds.
+/// Returns the field that a property is read as. Timestamps are declared in milliseconds, but read in microseconds, as
+/// official files store them.
 pub(super) fn readable(property: &Property) -> FieldRef {
     Arc::new(Field::new(&property.name, with_microseconds(property.arrow()), true))
 }
 
-/// Returns the type with timestamps in microseconds, in lists too.
+/// Converts timestamp types to microseconds, including those in lists.
 pub(crate) fn with_microseconds(data_type: DataType) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
@@ -38,7 +38,7 @@ pub(crate) fn with_microseconds(data_type: DataType) -> DataType {
     }
 }
 
-/// Wraps an error of an Arrow kernel that gathers rows of chunks.
+/// Wraps an Arrow error raised while gathering rows of chunks.
 pub(crate) fn gathering(source: ArrowError) -> Error {
     let context = "rows of chunks".to_owned();
     stylobate_columnar::Error::Arrow { context, source: Arc::new(source) }.into()

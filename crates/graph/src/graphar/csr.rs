@@ -121,7 +121,7 @@ impl Edges {
 fn sorted(keys: &ArrayRef, vertices: u64) -> Result<(Vec<i64>, Int64Array)> {
     let keys = keys.as_primitive::<Int64Type>().values();
     let outside = |key: &i64| Error::OutOfRange { of: "vertices".to_owned(), index: *key, count: vertices };
-    // The number of vertices comes from a file: the allocation may fail.
+    // The vertex count is read from a file, so the allocation must be fallible.
     let mut offsets: Vec<i64> = Vec::new();
     let len = usize::try_from(vertices).unwrap_or(usize::MAX).saturating_add(1);
     if offsets.try_reserve_exact(len).is_err() {

@@ -53,14 +53,14 @@ pub(super) struct EdgeList {
     place: GraphFolder,
     info: Arc<EdgeInfo>,
     adjacency: Adjacency,
-    /// Table of the side that the list is aligned by.
+    /// Vertex table of the side that the list is aligned by.
     vertices: Option<Arc<VertexTable>>,
     vertex_count: OnceCell<u64>,
     edge_counts: OnceCellVec<u64>,
-    /// Parts that were checked to have no more edges than their count.
+    /// Parts already verified to have no more edges than their count.
     ends: OnceCellVec<()>,
     offsets: ChunkFiles,
-    /// Parts whose offsets were checked to ascend.
+    /// Parts whose offsets were verified to ascend.
     in_order: OnceCellVec<()>,
     parts: OnceCellVec<Box<EdgePartFiles>>,
     fields: Arc<EdgeListFields>,
@@ -72,7 +72,7 @@ struct EdgePartFiles {
     groups: Vec<ChunkFiles>,
 }
 
-/// Fields that the files of a list are opened for.
+/// Fields to read from the files of a list.
 struct EdgeListFields {
     ends: Arc<[FieldRef]>,
     groups: Vec<Arc<[FieldRef]>>,
@@ -119,7 +119,7 @@ impl EdgeList {
         Ok(*self.vertex_count.get_or_try_init(|| self.read_vertex_count()).await?)
     }
 
-    /// Reads the count of the list, and checks it against that of its vertices if these exist.
+    /// Reads the list's vertex count, and checks it against the vertex table's if there is one.
     #[boxed]
     async fn read_vertex_count(&self) -> Result<u64> {
         let path = self.info.vertex_count_path(&self.adjacency);
@@ -161,7 +161,8 @@ impl EdgeList {
         count.unwrap_or_else(|| Err(self.no_part(part))).copied()
     }
 
-    /// Returns the number of edges of a part for readers of the whole part, after checking that its files hold no more.
+    /// Returns the number of edges of a part, after checking that its files hold no more; for readers of the whole
+    /// part.
     pub(super) async fn whole_part(&self, part: u64) -> Result<u64> {
         let edges = self.edge_count(part).await?;
         let is_whole = edges % self.info.chunk_size.max(1) != 0 || self.ends.get(part).is_some();
@@ -172,8 +173,8 @@ impl EdgeList {
         Ok(edges)
     }
 
-    /// Checks that a part has at most `edges` edges, a whole number of chunks: by its offsets or, if it has none, by
-    /// the existing files.
+    /// Checks that a part has at most `edges` edges, which fill whole chunks: by its offsets or, if it has none, by the
+    /// existing files.
     #[boxed]
     async fn check_end(&self, part: u64, edges: u64) -> Result<()> {
         if self.adjacency.order.is_ordered() {
@@ -350,7 +351,8 @@ impl EdgeList {
         }
     }
 
-    /// Returns the cause of an error of reading rows that offsets refer to: the offsets, if the part has fewer edges.
+    /// Finds the cause of a failed read of rows that offsets point to: blames the offsets if they contradict the part's
+    /// number of edges, and otherwise returns `error`.
     pub(super) async fn blamed(&self, part: u64, error: Error) -> Error {
         let (Ok(edges), Ok(offsets)) = (self.edge_count(part).await, self.offsets(part).await) else {
             return error;
@@ -362,7 +364,7 @@ impl EdgeList {
     }
 }
 
-/// Splits columns by `choose`: the values that it returns, and the positions of their columns.
+/// Selects columns by `choose`: returns the values of `choose`, and the positions of their columns.
 fn positions(
     columns: &[EdgeColumn],
     choose: impl Fn(&EdgeColumn) -> Option<usize>,
@@ -408,7 +410,7 @@ impl PartOffsets<'_> {
         }
     }
 
-    /// Returns the rows, within the part, of the edges of a vertex, which is counted from the first of the part.
+    /// Returns the range of a vertex's edges within the part; `vertex` is relative to the first vertex of the part.
     #[inline]
     pub(super) fn of(&self, vertex: u64) -> Result<std::ops::Range<u64>> {
         let Some(array) = &self.array else { return Ok(0..0) };

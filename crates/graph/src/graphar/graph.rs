@@ -43,8 +43,8 @@ impl GraphOptions {
     }
 }
 
-/// Open graph. Each of its files is read in the version that it had at its first use: open the graph again to see later
-/// versions. Cheap to clone.
+/// Open graph. Each of its files is pinned to the version at its first use: open the graph again to see later versions.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Graph {
     inner: Arc<GraphInner>,
@@ -58,8 +58,8 @@ struct GraphInner {
 }
 
 impl Graph {
-    /// Opens the graph that a file such as `social.graph.yml` describes, or the only one in a folder: reads that file
-    /// and the files that it names.
+    /// Opens the graph described by a file such as `social.graph.yml`, or by the only such file in a folder: reads that
+    /// file and the files that it names.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchEdgeType`]; [`Error::NoSuchAdjacency`] if they are in no list.
+    /// [`Error::NoSuchEdgeType`]; [`Error::NoSuchAdjacency`] if no list stores them.
     pub fn edges(&self, source: &str, edge: &str, destination: &str) -> Result<Edges> {
         let mut tables = self.inner.edges.iter();
         let found = tables.find(|table| {
@@ -178,8 +178,8 @@ fn lists_of(place: &GraphFolder, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTab
 }
 
 impl GraphFolder {
-    /// Locates vertices and edges. The graph may have moved since its prefix was written: data beside its file takes
-    /// precedence.
+    /// Locates the files of vertices and edges. The graph may have moved since its prefix was written, so data beside
+    /// the graph's file takes precedence.
     async fn data(&self, info: &GraphInfo, given: Option<Source>) -> Result<Self> {
         if let Some(given) = given {
             return self.at(given);
@@ -226,10 +226,10 @@ fn comma_separated(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the path itself if it may be such a file, or that of the only one in the folder.
+/// Resolves the path of the graph's file: `path` itself if it may be one, otherwise the only one in that folder.
 async fn graph_file(store: &ReadThrough, path: Path) -> Result<Path> {
     let origin = store.origin();
-    // Web servers have no folders.
+    // Web servers cannot list folders.
     let may_be_folder = !is_yaml(&path) && !origin.name().starts_with("http");
     if !may_be_folder {
         return Ok(path);

@@ -1,7 +1,7 @@
 //! GraphAr: graphs as folders of chunk files, according to version 1 of the format and its C++ implementation.
 //!
-//! Selections and filters are views. Whole columns of whole files are cached, so that no view evicts or duplicates the
-//! reads of another.
+//! Selections and filters are views. The cache holds whole columns of whole files, so that no view evicts or duplicates
+//! the reads of another.
 
 mod ahead;
 mod chunk_files;

@@ -42,7 +42,7 @@ struct NeighborRun {
     rows: Range<usize>,
 }
 
-/// Runs, and their chunks, each once.
+/// Runs, and the distinct chunks that contain them.
 struct NeighborRuns {
     chunks: InsertionOrderSet<(u64, u64)>,
     runs: Vec<NeighborRun>,
@@ -213,8 +213,9 @@ impl OrderedNeighborReader<'_> {
         Box::pin(self.by_windows(few, many)).await
     }
 
-    /// Streams rows of some chunks at a time, each chunk once, in the order of the list, however the vertices are
-    /// mixed. Offsets of a vertex with many chunks are followed window by window: wrong ones end at a missing file.
+    /// Gathers a bounded number of chunks at a time, in list order, so that each chunk is read once regardless of the
+    /// order of the vertices. A vertex with many chunks is read window by window: wrong offsets fail at the first
+    /// missing file.
     async fn by_windows(&self, few: NeighborRuns, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
         let NeighborRuns { chunks, mut runs } = few;
         let mut order: Vec<usize> = (0..chunks.values().len()).collect();
@@ -287,7 +288,7 @@ impl OrderedNeighborReader<'_> {
         }
     }
 
-    /// Returns the cause if rows that offsets refer to are missing: the offsets may be wrong.
+    /// Finds the cause if rows that offsets point to are missing: the offsets may be wrong.
     async fn blamed(&self, chunks: &[(u64, u64)], mut error: Error) -> Error {
         let parts: BTreeSet<u64> = chunks.iter().map(|(part, _)| *part).collect();
         for part in parts {
@@ -334,7 +335,7 @@ impl EdgeList {
     }
 }
 
-/// Gathers rows of chunks, whose first column is the neighbour. `name` returns a chunk's name for errors.
+/// Gathers rows of chunks whose first column is the neighbour. `name` returns a chunk's name for errors.
 fn gather(
     schema: &SchemaRef,
     chunks: &[Columns],

@@ -1,4 +1,4 @@
-//! Location of a graph's files, and how they are opened.
+//! Location of a graph's files, and the cache that they are opened through.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use stylobate_storage::{Error as StorageError, ReadThrough};
 use super::info::{FileType, Strictness};
 use crate::{Error, Result};
 
-/// Folder of a store, and the cache that its files are read through.
+/// Folder of a store, and the cache for reading its files.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphFolder {
     pub(crate) cache: Cache,
@@ -21,7 +21,7 @@ pub(crate) struct GraphFolder {
     pub(crate) strictness: Strictness,
 }
 
-/// Size of a count.
+/// Size of a file with a count, in bytes.
 const COUNT_BYTES: usize = 8;
 
 impl GraphFolder {
@@ -60,13 +60,13 @@ impl GraphFolder {
         Ok(columns)
     }
 
-    /// Returns the same folder without caching of decoded columns.
+    /// Returns the same folder, but does not cache decoded columns.
     pub(crate) fn passing(&self) -> Self {
         let cache = Cache::passing(self.cache.pages().clone());
         Self { cache, ..self.clone() }
     }
 
-    /// Returns the same folder for files that are complete when they get their names, and never change.
+    /// Returns the same folder, for files that appear complete under their names and never change.
     pub(crate) fn of_final_files(self) -> Self {
         if !self.is_folder() {
             return self;
@@ -79,14 +79,14 @@ impl GraphFolder {
         self.store.origin().folder().is_some()
     }
 
-    /// Returns true if the cache has room for a scan, which need not evict what is read repeatedly.
+    /// Returns true if the cache has room for a scan; otherwise a scan would evict data that is read repeatedly.
     pub(crate) fn has_room(&self) -> bool {
         let stats = self.cache.stats();
         stats.bytes < stats.capacity / 8 * 7
     }
 
-    /// Returns true if a file's version identifies its content. In a folder it does not for a moment after a write, and
-    /// nothing may be cached of the file while it is open: open it again later.
+    /// Returns true if a file's version identifies its content. For a moment after a write to a local folder it does
+    /// not: nothing may be cached of a file opened then, and it must be opened again later.
     #[boxed]
     pub(crate) async fn is_settled(&self, file: &str) -> Result<bool> {
         if !self.is_folder() {
@@ -108,8 +108,8 @@ impl GraphFolder {
         }
     }
 
-    /// Checks that no chunk follows the last one of a count. A count that is too low goes unnoticed only if it is a
-    /// whole number of chunks: otherwise the last chunk has other rows.
+    /// Checks that `next`, the first chunk beyond the number in `count`, does not exist. Needed only if the number is a
+    /// multiple of the chunk size: otherwise a number that is too low contradicts the rows of the last chunk.
     pub(crate) async fn ends_before(&self, next: &str, count: &str) -> Result<()> {
         if self.has(next).await? {
             let reason = format!("it follows the last that {} speaks of", self.name(count));

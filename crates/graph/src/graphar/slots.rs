@@ -1,15 +1,15 @@
-//! Sparse vector of values that are made once, on first use.
+//! Sparse vector of values that are initialized once, on first use.
 
 use std::sync::OnceLock;
 
 use tokio::sync::OnceCell;
 
-/// Numbers from here on have no slot.
+/// Upper bound of the numbers that have a slot, exclusive.
 pub(super) const MAX_SLOTS: u64 = 1 << 22;
 const SEGMENTS: usize = MAX_SLOTS.trailing_zeros() as usize + 1;
 
-/// Slots in segments, each as large as all before it: lock-free lookup, and no segment is allocated before it is
-/// needed.
+/// Slots in segments, each as large as all previous ones together: lookups are lock-free, and segments are allocated on
+/// demand.
 pub(super) struct OnceCellVec<T> {
     segments: [OnceLock<Box<[OnceCell<T>]>>; SEGMENTS],
 }
@@ -21,19 +21,20 @@ impl<T> Default for OnceCellVec<T> {
 }
 
 impl<T> OnceCellVec<T> {
-    /// Returns the value of a number, if made.
+    /// Returns the value of a number, if initialized.
     #[inline]
     pub(super) fn get(&self, number: u64) -> Option<&T> {
         let (segment, at) = segment_and_offset(number)?;
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
-    /// Returns all values that were made.
+    /// Returns all initialized values.
     pub(super) fn made(&self) -> impl Iterator<Item = &T> {
         self.segments.iter().filter_map(OnceLock::get).flatten().filter_map(OnceCell::get)
     }
 
-    /// Returns the value of a number, or makes it; concurrent callers wait for it. `None` if the number has no slot.
+    /// Returns the value of a number, or initializes it; concurrent callers wait for it. `None` if the number has no
+    /// slot.
     pub(super) async fn get_or_try_make<E>(
         &self,
         number: u64,
@@ -48,7 +49,8 @@ impl<T> OnceCellVec<T> {
     }
 }
 
-/// Returns segment and offset: segment 0 has the number 0, segment 1 the number 1, segment 2 the next two, and so on.
+/// Returns the segment and offset of a number: segment 0 holds number 0, segment 1 number 1, segment 2 the next two,
+/// and so on.
 fn segment_and_offset(number: u64) -> Option<(usize, usize)> {
     if number >= MAX_SLOTS {
         return None;

@@ -23,7 +23,7 @@ pub(super) struct VertexTable {
     place: GraphFolder,
     info: VertexInfo,
     count: OnceCell<u64>,
-    /// Set once the files were checked to hold no more vertices than the count.
+    /// Set once the files are verified to hold no more vertices than the count.
     ends: OnceCell<()>,
     /// By property group. The first column of each is the index.
     groups: Vec<ChunkFiles>,
@@ -84,7 +84,7 @@ impl VertexTable {
         self.ends.get_or_try_init(look).await.copied()
     }
 
-    /// Returns the count if it was read already.
+    /// Returns the count if it has been read already.
     pub(super) fn known_count(&self) -> Option<u64> {
         self.count.get().copied()
     }

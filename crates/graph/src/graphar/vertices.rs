@@ -298,7 +298,8 @@ impl Vertices {
         }
     }
 
-    /// Takes from some chunks at a time, each once, however the indexes are mixed.
+    /// Takes rows from a bounded number of chunks at a time, so that each chunk is read once regardless of the order of
+    /// the indexes.
     async fn take_by_chunk(
         &self,
         indexes: &[i64],

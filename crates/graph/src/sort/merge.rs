@@ -1,4 +1,4 @@
-//! K-way merge of sorted runs: yields the least of the runs' first rows; equal rows come from the earliest run first.
+//! K-way merge of sorted runs. Of equal rows, those of the earliest run come first.
 
 use std::{
     cmp::Reverse,
@@ -51,7 +51,7 @@ struct SortRunCursor {
 }
 
 impl SortRunCursor {
-    /// Returns the key of the next row; `None` if the batch is used up.
+    /// Returns the key of the next row; `None` if the batch is exhausted.
     fn key<O: RunOrder>(&self, order: &O) -> Result<Option<O::Key>> {
         if self.at >= self.batch.num_rows() {
             return Ok(None);
@@ -94,20 +94,20 @@ impl<O: RunOrder> RunMerge<O> {
         Ok(merge)
     }
 
-    /// Replaces the used-up batch of a run by its next.
+    /// Replaces a run's exhausted batch with its next one.
     fn read(&mut self, run: usize) -> Result<()> {
         let Some(cursor) = self.runs.get_mut(run) else { return Err(no_run::<O>(run)) };
         if let Some(batch) = cursor.reader.next() {
             cursor.batch = batch.map_err(|error| unread(O::OF, error))?;
             cursor.at = 0;
             cursor.row_bytes = slice_bytes(&cursor.batch) / cursor.batch.num_rows().max(1);
-            // A run has no empty batches, so that it is not dropped here.
+            // Batches of a run are never empty, so that this does not drop the run.
             self.heads.extend(cursor.key(&self.order)?.map(|key| Reverse((key, run))));
         }
         Ok(())
     }
 
-    /// Takes rows until a batch is full, or that of a run is used up.
+    /// Takes rows until the output batch is full or a run's batch is exhausted.
     fn fill(&mut self) -> Result<Option<RecordBatch>> {
         let mut used_up = None;
         let mut bytes = 0;

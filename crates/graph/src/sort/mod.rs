@@ -1,12 +1,12 @@
-//! External sort: rows beyond the memory go to sorted runs on disk, which are merged.
+//! External sort: rows that exceed the memory are spilled to sorted runs on disk, which are then merged.
 //!
 //! ```text
 //! buffer -> full: sorted -> SortRun, SortRun, … -> FAN_IN of a level, and one more: one of the next level
 //!        -> end of the rows: at most FAN_IN runs are left -> RunMerge -> batches
 //! ```
 //!
-//! The buffer is the caller's, and sorts its rows in memory. A [`RunOrder`] compares rows of different runs. Only runs of
-//! one level are merged on disk, so that each row of r runs is written at most ⌈log₆₄ r⌉ times.
+//! The caller owns the buffer, and sorts its rows in memory. A [`RunOrder`] compares rows of different runs. Only runs
+//! of one level are merged on disk, so that each row of r runs is written at most ⌈log₆₄ r⌉ times.
 
 mod merge;
 mod run;
@@ -22,7 +22,7 @@ const FAN_IN: usize = 64;
 const MAX_ROWS: usize = 1 << 16;
 /// Maximum bytes of a batch.
 const MAX_BYTES: usize = 4 << 20;
-/// Minimum bytes of a batch: fewer would save nothing beside the buffers of files, and cost time for each batch.
+/// Minimum bytes of a batch: smaller ones would save little compared to file buffers, and add overhead per batch.
 const MIN_BYTES: usize = 4 << 10;
 
 /// Returns the number of rows per batch, so that the batches of a merge fit into half of the memory.

@@ -1,4 +1,4 @@
-//! Sorted rows in an unnamed file on disk: nothing is left of it, however the process ends.
+//! Sorted rows in an unnamed file on disk, which is gone however the process ends.
 
 use std::{
     error::Error as StdError,

@@ -21,15 +21,15 @@ pub(crate) struct SpilledRuns<O> {
     /// Maximum rows of a batch.
     max_rows: usize,
     folder: PathBuf,
-    /// At most [`FAN_IN`] runs of each level, in the order in which their rows arrived; those of higher levels precede
-    /// all others.
+    /// At most [`FAN_IN`] runs per level, in order of arrival; runs of higher levels precede all others.
     levels: Vec<Vec<SortRun>>,
-    /// Rows written to runs, repeatedly if these were merged.
+    /// Rows written to runs; a merge counts its rows again.
     pub(super) written_rows: u64,
 }
 
 impl<O: RunOrder> SpilledRuns<O> {
-    /// Keeps runs in unnamed files in this folder, and merges them within half of `memory` bytes.
+    /// Returns an empty set of runs, which are kept in unnamed files in this folder and merged within half of `memory`
+    /// bytes.
     pub(crate) fn new(order: O, schema: SchemaRef, memory: usize, folder: PathBuf) -> Self {
         Self { order, schema, memory, max_rows: usize::MAX, folder, levels: Vec::new(), written_rows: 0 }
     }
@@ -94,7 +94,7 @@ impl<O: RunOrder> SpilledRuns<O> {
         Ok(())
     }
 
-    /// Merges the oldest runs of a level into one of the next level. A single run moves up as it is.
+    /// Merges the oldest runs of a level into one of the next level. A single run moves up unchanged.
     fn merge_oldest(&mut self, level: usize, count: usize) -> Result<()> {
         let Some(runs) = self.levels.get_mut(level) else { return Ok(()) };
         let mut oldest: Vec<SortRun> = runs.drain(..count).collect();

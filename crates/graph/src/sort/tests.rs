@@ -46,7 +46,7 @@ fn rows(batch: &RecordBatch) -> NumberedRows {
     values(0).into_iter().zip(values(1)).collect()
 }
 
-/// Spills one run after another. Returns all rows in order of arrival, too.
+/// Spills one run after another; also returns all rows in order of arrival.
 fn spilled(folder: &Path, runs: &[Vec<i64>], row_bytes: usize) -> (SpilledRuns<ByFirstColumn>, NumberedRows) {
     let mut spilled = SpilledRuns::new(ByFirstColumn, schema(), 0, folder.to_owned());
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Access of a read to its data: only what is in memory, or files too.
+//! Data that a read may access: only memory, or files too.
 
 use futures::{
     FutureExt,
@@ -10,21 +10,20 @@ use crate::Result;
 
 /// Data that a read may use.
 ///
-/// Reads of several parts are written once, as an `async fn` that takes this; `*_cached` polls the future once. Only
-/// leaves exist twice: `x_cached`, which returns `None` if anything is not in memory, beside `x`, which tries it first.
-/// A warm lookup in one base takes about 90 ns: `EdgeView::of_cached`, `EdgeParts::find_cached` and
-/// `VertexParts::take_cached` call the leaf without making a future.
+/// Reads of several parts are written once, as an `async fn` that takes an `Access`; their `*_cached` variant polls the
+/// future once. Only leaf reads exist twice: `x_cached`, which returns `None` if anything is not in memory, and `x`,
+/// which tries it first. A warm lookup in one base takes about 90 ns, so `EdgeView::of_cached`,
+/// `EdgeParts::find_cached` and `VertexParts::take_cached` call the leaf without creating a future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Only data in memory: no I/O, no decode, no wait. If anything is missing, the future is not ready when polled,
-    /// and never will be.
+    /// Only data in memory: no I/O, no decode, no wait. If anything is missing, the future stays pending forever.
     Resident,
     /// Data in memory, then files.
     Loading,
 }
 
 impl Access {
-    /// Reads by one of two leaves. `load` is expected to try `resident` first.
+    /// Calls the leaf read of this access. `load` is expected to try `resident` first.
     pub(crate) async fn read<T, F>(
         self,
         resident: impl FnOnce() -> Option<Result<T>>,
@@ -42,7 +41,7 @@ impl Access {
         pending().await
     }
 
-    /// Runs reads with this access: one after another if nothing can wait, otherwise concurrently.
+    /// Runs reads with this access: one after another if none can wait, otherwise concurrently.
     pub(crate) async fn read_all<T, F>(self, reads: impl Iterator<Item = F>) -> Result<SmallVec<[T; 2]>>
     where
         F: Future<Output = Result<T>>,

@@ -1,4 +1,4 @@
-//! Description of a base in the log: a GraphAr tree of one type that was written in bulk and never changes.
+//! Description of a base in the log: a GraphAr tree of one type, written in bulk and immutable.
 //!
 //! ```text
 //! vertices/<type>-<uuid>/          edges/<source>_<edge>_<destination>-<uuid>/
@@ -10,8 +10,8 @@
 //! Counts that GraphAr keeps in small files of their own (vertices, edges of each part) are in the description
 //! too, so that opening a base costs no request.
 //!
-//! Lookups come in pairs: `x_cached` is not a future, since most warm lookups are one of these and take about 90 ns;
-//! `x` tries it, then loads, and keeps only the requested rows of each chunk that arrives.
+//! Lookups come in pairs: `x_cached` is synchronous, since most warm lookups are one such call of about 90 ns; `x`
+//! tries it first, then loads chunks, and keeps only the requested rows of each.
 
 pub(super) mod edges;
 pub(super) mod find;
@@ -34,7 +34,7 @@ use crate::graphar::{ChunkFiles, FileType, GraphFolder};
 /// Vertices of one type with the indexes from `first` on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VertexBaseInfo {
-    /// Path below the store's root, without slashes at its ends.
+    /// Path below the store's root, without leading or trailing slashes.
     pub(crate) path: String,
     pub(crate) type_name: String,
     pub(crate) first: u64,
@@ -50,13 +50,13 @@ pub(crate) struct VertexBaseInfo {
 /// Edges of one type, listed by both ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EdgeBaseInfo {
-    /// Path below the store's root, without slashes at its ends.
+    /// Path below the store's root, without leading or trailing slashes.
     pub(crate) path: String,
     pub(crate) source_type: String,
     pub(crate) edge_type: String,
     pub(crate) destination_type: String,
     pub(crate) count: u64,
-    /// Number of source vertices: those with indexes from here on have no edges in it.
+    /// Number of source vertices: vertices with higher indexes, assigned later, have no edges in this base.
     pub(crate) sources: u64,
     pub(crate) destinations: u64,
     pub(crate) source_chunk_size: u64,
@@ -77,20 +77,20 @@ pub(crate) struct BaseGroupInfo {
     pub(crate) properties: Vec<String>,
 }
 
-/// List of a base of edges.
+/// Adjacency list of a base of edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AdjacencyListInfo {
     /// Number of edges per part.
     pub(crate) parts: Vec<u64>,
-    /// Neighbour of the first edge of each chunk, part by part: a lookup reads one chunk, however many edges a vertex
-    /// has.
+    /// Neighbour of the first edge of each chunk, part by part, so that a lookup reads one chunk regardless of the
+    /// vertex's degree.
     pub(crate) firsts: Vec<i64>,
-    /// Chunks whose first edge is parallel to the last of the chunk before.
+    /// Chunks whose first edge is parallel to the last of the previous chunk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) continued: Vec<u64>,
 }
 
-/// Maximum chunks of a list, or of vertices: limit of the open files.
+/// Maximum number of chunks of a list or of a base's vertices, which bounds the open files.
 const MAX_CHUNKS: u64 = 1 << 22;
 /// Maximum rows of a chunk.
 const MAX_ROWS: u64 = 1 << 32;
@@ -102,7 +102,7 @@ fn chunks_of(rows: u64, size: u64) -> Option<u64> {
 }
 
 impl VertexBaseInfo {
-    /// Returns the reason why a record's description is invalid.
+    /// Returns why a record's description is invalid; `None` if it is valid.
     pub(super) fn flaw(&self) -> Option<String> {
         let keys = self.keys.as_ref();
         // Chunks of long texts have fewer keys than the chunk size.
@@ -120,7 +120,7 @@ impl VertexBaseInfo {
 }
 
 impl EdgeBaseInfo {
-    /// Returns the reason why a record's description is invalid.
+    /// Returns why a record's description is invalid; `None` if it is valid.
     pub(super) fn flaw(&self) -> Option<String> {
         let is_right = |list: &AdjacencyListInfo, vertices: u64, size: u64| {
             let parts = chunks_of(vertices, size)?;
@@ -197,7 +197,7 @@ pub(crate) struct PropertyGroupFiles {
 }
 
 impl PropertyGroupFiles {
-    /// Opens stored groups, to be read as these fields. Other properties are not read.
+    /// Opens stored groups for reading these fields. Other properties are not read.
     pub(super) fn open_all(place: &GraphFolder, groups: &[BaseGroupInfo], fields: &[FieldRef]) -> Vec<Self> {
         let field = |name: &String| fields.iter().find(|field| field.name() == name).cloned();
         let group = |group: &BaseGroupInfo| {
@@ -209,7 +209,7 @@ impl PropertyGroupFiles {
     }
 }
 
-/// Divisor for a chunk size: a shift if it is a power of two, as it mostly is.
+/// Chunk size as a divisor: a shift if it is a power of two, as in most stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkSize {
     size: u64,

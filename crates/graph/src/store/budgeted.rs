@@ -1,4 +1,4 @@
-//! Values in memory as long as a version needs them, charged to the cache's budget.
+//! Values held in memory as long as a version needs them, charged to the cache's budget.
 
 use std::ops::Deref;
 

@@ -25,13 +25,13 @@ use crate::{
     graphar::{GraphFolder, Strictness},
 };
 
-/// Attempts of a commit that other commits keep overtaking.
+/// Maximum attempts of a commit that keeps losing races to others.
 pub(super) const ATTEMPTS: u32 = 32;
 
 /// Open graph store. Cheap to clone; clones share everything.
 ///
 /// A store is a folder or a prefix of a bucket: immutable files, and a log whose records list the files of each
-/// version. Any number of processes may read it; one writes: the last that called [`Self::writer`].
+/// version. Any number of processes may read it; only one writes, the last that called [`Self::writer`].
 #[derive(Clone)]
 pub struct GraphStore {
     inner: Arc<GraphStoreInner>,
@@ -80,7 +80,7 @@ impl GraphStore {
         for change in vertices.chain(schema.edges.into_iter().map(SchemaChange::AddEdgeType)) {
             record.alter(change)?;
         }
-        // The first records of an existing store may have been removed: the listing shows others.
+        // The first records of an existing store may have been removed: list the log to find later ones.
         if !core.log.list(None).await?.is_empty() {
             return Err(Error::StoreExists { store: core.name() });
         }
@@ -92,7 +92,7 @@ impl GraphStore {
         }
     }
 
-    /// Opens the newest version of a store: a listing and a read.
+    /// Opens the newest version of a store. Costs a listing and a read.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl GraphStore {
         self.inner.latest.read().clone()
     }
 
-    /// Opens a version: the newest known here, or another one that is still kept.
+    /// Opens a version: the newest known here, or another that is still kept.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl GraphStore {
         }
     }
 
-    /// Looks for newer versions: a listing, and a read if there is one.
+    /// Looks for newer versions. Costs a listing, and a read if there is one.
     #[tracing::instrument(name = "store_refresh", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn refresh(&self) -> Result<Snapshot> {
@@ -164,7 +164,7 @@ impl GraphStore {
         Ok(self.latest())
     }
 
-    /// Makes a newer version the known one. Open versions stay open.
+    /// Installs a newer version as the latest known one. Open versions stay open.
     pub(super) async fn install(&self, record: Arc<VersionRecord>) -> Snapshot {
         let before = self.latest();
         let next = Snapshot::new(self.core().clone(), record);
@@ -187,9 +187,9 @@ impl GraphStore {
         futures::stream::iter(read).buffered(16).try_collect().await
     }
 
-    /// Commits a change without being the writer: it fences no writer, and keeps indexes unchanged. `change` gets the
-    /// newest version and returns the next one's state ([`VersionRecord::next`] with other parts), or `None` if there
-    /// is nothing to do; it is called again if another commit came first.
+    /// Commits a change without becoming the writer: it fences no writer, and keeps indexes unchanged. `change` gets
+    /// the newest version and returns the state of the next one ([`VersionRecord::next`] with other parts), or `None`
+    /// if there is nothing to do; it is called again if another commit came first.
     ///
     /// # Errors
     ///

@@ -1,12 +1,11 @@
-//! Lease of a running load or compaction, which protects its files from garbage collection:
-//! no version refers to them yet, however old they are.
+//! Lease of a running load or compaction. Protects files that no version refers to yet from garbage collection,
+//! regardless of their age.
 //!
-//! Machine clocks are set, also backwards, so none decides the age of a lease:
+//! Machine clocks can be set, even backwards, so none decides the age of a lease:
 //!
-//! - The holder measures by [`SteadyInstant`] how long ago it was renewed.
-//! - Others compare times that the store assigned: that of a lease with that of the lease that they have
-//!   just put themselves.
-//! - If the store's times are those of this machine, they jump with its clock: the holder looks for jumps every few
+//! - The holder measures the time since the last renewal with [`SteadyInstant`].
+//! - Others compare two times assigned by the store: that of the lease, and that of a lease that they have just put.
+//! - If this machine's clock dates the store's objects, their times jump with it: the holder checks for jumps every few
 //!   seconds, and renews the lease after one.
 
 use std::{sync::Arc, time::Duration};
@@ -24,11 +23,12 @@ use crate::{Error, Result};
 
 /// Folder of leases.
 pub(super) const FOLDER: &str = "leases";
-/// A lease that was not renewed for this long belongs to a process that is gone.
+/// Time without a renewal after which a lease expires: its holder counts as dead.
 const TERM: Duration = Duration::from_secs(60 * 60);
-/// The holder relies on the lease for less time than others grant it: requests take time, and clocks differ in speed.
+/// Time since the last renewal for which the holder relies on the lease: shorter than [`TERM`], since requests take
+/// time and clocks differ in speed.
 const RELIED_ON: Duration = Duration::from_secs(30 * 60);
-/// A later renewal may have come too late, and does not count.
+/// Maximum time between renewals. A later renewal may be too late, and does not count.
 const LATEST_RENEWAL: Duration = Duration::from_secs(45 * 60);
 /// Renewal interval.
 const RENEWED_EACH: Duration = Duration::from_secs(10 * 60);
@@ -51,14 +51,14 @@ struct LeaseFile {
     path: Path,
 }
 
-/// Holder's view of its lease. Pure decisions: it reads no clock.
+/// Holder's view of its lease. Decides without reading a clock.
 #[derive(Debug)]
 struct LeaseTerm {
     /// Time when the last renewal was sent.
     renewed: SteadyInstant,
     /// This machine's clock at that time, in milliseconds since 1970.
     clock_ms: i64,
-    /// Once the lease may have ended, later renewals do not count.
+    /// True once the lease may have expired: later renewals do not count.
     may_have_ended: bool,
 }
 
@@ -82,7 +82,7 @@ impl LeaseTerm {
         passed >= RENEWED_EACH || step > MAX_STEP.as_millis()
     }
 
-    /// Returns true if the lease never ended, and does not end at `now`.
+    /// Returns true if the lease has not expired, neither before nor at `now`.
     fn is_held(&self, now: SteadyInstant) -> bool {
         !self.may_have_ended && now.since(self.renewed) < RELIED_ON
     }
@@ -118,7 +118,7 @@ impl LeaseFile {
     }
 }
 
-/// Returns true if the holder of a lease is gone; `now_ms` is the present by the clock that dates the lease.
+/// Returns true if a lease has expired; `now_ms` is the current time by the clock that dates the lease.
 pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
     lease.last_modified.timestamp_millis() < now_ms.saturating_sub(TERM.as_millis() as i64)
 }
@@ -136,7 +136,7 @@ impl StoreCore {
 }
 
 impl Lease {
-    /// Checks that the lease never ended: called right before new files become part of a version.
+    /// Checks that the lease has never expired. Called right before new files become part of a version.
     pub(super) fn check(&self) -> Result<()> {
         if self.term.lock().is_held(SteadyInstant::now()) {
             return Ok(());
@@ -146,7 +146,7 @@ impl Lease {
         Err(self.conflict(reason))
     }
 
-    /// Splits a listing of leases into the store's time of this one, in milliseconds since 1970, and the leases of
+    /// Splits a listing of leases into the store's time of this lease, in milliseconds since 1970, and the leases of
     /// others.
     pub(super) fn among(&self, mut listed: Vec<ObjectMeta>) -> Result<(i64, Vec<ObjectMeta>)> {
         let found = listed.iter().position(|lease| lease.location == self.place.path);
@@ -257,7 +257,7 @@ mod tests {
             }
         }
 
-        /// An observer puts a lease of its own, and compares both.
+        /// Lets an observer put its own lease and compare the times of both.
         fn look(&mut self) {
             let lease = ObjectMeta {
                 location: Path::from("leases/1"),

@@ -1,4 +1,4 @@
-//! Log of a store: one record per version, put only if absent. The record is the pointer.
+//! Log of a store: one record per version, put if absent. The newest record defines the current version.
 
 pub(super) mod alter;
 pub(super) mod entry;
@@ -25,7 +25,7 @@ const DIGITS: usize = 20;
 pub(crate) struct VersionLog {
     place: GraphFolder,
     sinks: Sinks,
-    /// Destination of files. In local folders also of records: there the sinks assign names and make them durable.
+    /// Destination of files. In a local folder also of records, which the sinks rename into place and make durable.
     root: Destination,
     records: OpenSegments<u64, VersionRecord>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct VersionLog {
 pub(crate) enum RecordPutOutcome {
     /// The record became the version.
     Done,
-    /// Another record has the version.
+    /// Another record has taken the version.
     Taken(Arc<VersionRecord>),
 }
 
@@ -50,6 +50,8 @@ pub(crate) struct ListedRecord {
 }
 
 impl VersionLog {
+    /// Opens the log of a store.
+    ///
     /// # Errors
     ///
     /// [`Error::Data`] if the location cannot be a path of a store.
@@ -64,7 +66,7 @@ impl VersionLog {
         self.place.name(&file_name(version))
     }
 
-    /// Lists the existing versions, ascending; only those after `after` if given. One listing.
+    /// Lists the existing versions, ascending; only those after `after` if given. Costs one listing.
     pub(crate) fn list(&self, after: Option<u64>) -> BoxFuture<'_, Result<Vec<ListedRecord>>> {
         self.list_now(after).boxed()
     }
@@ -95,7 +97,7 @@ impl VersionLog {
         Ok(listed)
     }
 
-    /// Reads the record of a version, once for all holders.
+    /// Reads the record of a version; holders of the same version share it.
     pub(crate) fn read(&self, version: u64) -> BoxFuture<'_, Result<Arc<VersionRecord>>> {
         self.records.get(version, self.read_anew(version)).boxed()
     }
@@ -106,11 +108,12 @@ impl VersionLog {
         record.map_err(|corrupt| Error::Data { file: self.name(version), reason: corrupt.to_string() })
     }
 
-    /// Puts a record if its version has none yet: one request. If the outcome is unknown, the existing record decides.
+    /// Puts a record if its version has none yet. Costs one request. If its outcome is unknown, the existing record
+    /// decides.
     ///
     /// # Errors
     ///
-    /// Any error of the store: then the record was absent when looked up, or could not be looked up.
+    /// Any error of the store. In that case the record was absent when looked up, or the lookup failed.
     pub(crate) fn put<'a>(
         &'a self,
         record: &'a Arc<VersionRecord>,
@@ -202,7 +205,7 @@ pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRe
     }
 }
 
-/// Returns whether a record is unchanged by writing and reading it again; `None` if the bytes are no record.
+/// Returns whether decoding and encoding a record again yields the same record; `None` if the bytes are not a record.
 pub(crate) fn record_survives_rewrite(bytes: &[u8], version: u64) -> Option<bool> {
     let record = parse(bytes, version).ok()?;
     let again = to_bytes(&record).ok().and_then(|bytes| parse(&bytes, version).ok());

@@ -7,7 +7,7 @@
 //!                       └─▶ EdgeView ───▶ bases and deltas in both orders, without deleted edges
 //! ```
 //!
-//! Open segments are shared by all versions that need them, by a path or location in the log whose data never changes,
+//! Open segments are shared by all versions that need them, keyed by a path or log location whose data never changes,
 //! and dropped with the last of these versions.
 
 mod access;
@@ -31,9 +31,9 @@ mod traverse;
 mod upkeep;
 mod write;
 
-/// For measurements.
+/// Used by benchmarks.
 pub(crate) use self::access::Access;
-/// For fuzzing.
+/// Used by fuzzing.
 pub(crate) use self::log::record_survives_rewrite;
 pub use self::{
     graph_store::GraphStore,

@@ -1,4 +1,4 @@
-//! Names: of types and properties, which become parts of paths, and unique ones of files.
+//! Names of types and properties, which become parts of paths, and unique names of files.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,12 +6,12 @@ use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::{Error, Result};
 
-/// Column of results and batches with the indexes of vertices.
+/// Name of the column with vertex indexes in results and batches.
 pub(super) const INDEX: &str = "_index";
 /// Maximum length of a type or property name, in bytes.
 const MAX_NAME: usize = 128;
 
-/// Returns a name that no other file or commit has: a UUID of version 7, so that later ones sort after earlier ones.
+/// Returns a unique name for a file or commit: a version 7 UUID, so that later names sort after earlier ones.
 pub(crate) fn uuid7() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // Not `Uuid::now_v7`, which takes a lock: a forked child may inherit it locked.

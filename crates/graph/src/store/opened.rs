@@ -35,9 +35,9 @@ use super::{
 };
 use crate::{Error, Result, graphar::GraphFolder};
 
-/// Store, independent of its version.
+/// State of an open store that does not depend on the version.
 pub(crate) struct StoreCore {
-    /// Folder of all files but records: each is written once, under a unique name.
+    /// Folder of all files except records. Each file is written once, under a unique name.
     pub(crate) place: GraphFolder,
     pub(crate) options: StoreOptions,
     pub(crate) log: VersionLog,

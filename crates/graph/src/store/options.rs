@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use stylobate_storage::{ByteSize, Durability};
 
-/// Limit of a commit's inline batches together.
+/// Default limit of a commit's inline batches, in total.
 const INLINE_LIMIT: ByteSize = ByteSize::kib(64);
-/// Vertices per chunk of a base.
+/// Default number of vertices per chunk of a base.
 const VERTEX_CHUNK_SIZE: u64 = 1 << 16;
-/// Edges per chunk of a base.
+/// Default number of edges per chunk of a base.
 const EDGE_CHUNK_SIZE: u64 = 1 << 16;
-/// Memory of a bulk load or a compaction.
+/// Default memory of a bulk load or a compaction.
 const MEMORY: ByteSize = ByteSize::gib(1);
 
 /// Options of opening and writing a store.
@@ -38,8 +38,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Sets the maximum size of a commit's batches together that are inline in its record of the log; larger ones
-    /// become files. Default: 64 KiB.
+    /// Sets the maximum total size of a commit's batches that are inline in its record of the log; larger ones become
+    /// files. Default: 64 KiB.
     pub fn with_inline_limit(mut self, limit: ByteSize) -> Self {
         self.inline_limit = limit;
         self
@@ -63,7 +63,7 @@ impl StoreOptions {
         self
     }
 
-    /// Sets the durability of a commit in a local folder. Default: it survives a power failure.
+    /// Sets the durability of commits in a local folder. Default: they survive a power failure.
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self

@@ -59,11 +59,11 @@ impl VertexType {
         Self { name: name.into(), properties: vec![StoreProperty::new(&key, key_type)], key }
     }
 
-    /// Returns the type whose properties are the columns of data, one of them the key.
+    /// Derives a type from the columns of data, which become its properties, one of them the key.
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if there is no such key, or if no property type holds a column's values.
+    /// [`Error::Schema`] if there is no such key, or if no property type can hold a column's values.
     pub fn of_columns(name: impl Into<String>, key: impl Into<String>, columns: &Schema) -> Result<Self> {
         let name = name.into();
         let key = key.into();
@@ -114,7 +114,7 @@ impl VertexType {
 pub struct EdgeType {
     /// Type of the vertices that its edges leave.
     pub source: String,
-    /// Name: letters, digits, `_` and `-`. Types between other vertices may have the same.
+    /// Name: letters, digits, `_` and `-`. Edge types between other vertex types may share it.
     pub name: String,
     /// Type of the vertices that its edges enter.
     pub destination: String,
@@ -136,11 +136,11 @@ impl EdgeType {
         Self { source, name, destination, properties: Vec::new() }
     }
 
-    /// Returns the type whose properties are the columns of data, except `src` and `dst`.
+    /// Derives a type from the columns of data, which become its properties, except `src` and `dst`.
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if no property type holds a column's values.
+    /// [`Error::Schema`] if no property type can hold a column's values.
     pub fn of_columns(
         source: impl Into<String>,
         name: impl Into<String>,
@@ -166,7 +166,7 @@ impl EdgeType {
         self.properties.iter().map(StoreProperty::field).collect()
     }
 
-    /// Returns its name with those of its ends: `Person_KNOWS_Person`.
+    /// Returns the full name, with the types of both ends: `Person_KNOWS_Person`.
     pub fn full_name(&self) -> String {
         format!("{}_{}_{}", self.source, self.name, self.destination)
     }
@@ -224,7 +224,7 @@ impl StoreSchema {
     }
 }
 
-/// Growth of a schema. Existing rows have null for a new property.
+/// Addition to a schema. Existing rows have null for a new property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaChange {

@@ -1,4 +1,4 @@
-//! Immutable segments, each opened once for all holders, and dropped with the last.
+//! Immutable segments, each opened once for all holders, and dropped with the last holder.
 
 use std::{
     collections::HashMap,
@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 
 use crate::Result;
 
-/// Dead entries are removed once there are this many entries, and then whenever they double.
+/// Number of entries at which dead ones are removed for the first time, then again whenever the number has doubled.
 const FIRST_SWEEP: usize = 256;
 
 type SegmentSlot<T> = Arc<tokio::sync::Mutex<Weak<T>>>;
 
-/// Open segments, by an immutable key: a path, or a location in the log. A commit adds to them and invalidates nothing.
+/// Open segments, by an immutable key: a path, or a location in the log. A commit adds segments and invalidates none.
 pub(crate) struct OpenSegments<K, T> {
     slots: Mutex<SegmentSlotMap<K, T>>,
 }
@@ -32,7 +32,7 @@ impl<K, T> Default for OpenSegments<K, T> {
 }
 
 impl<K: Eq + Hash, T> OpenSegments<K, T> {
-    /// Returns an open segment, or opens it; concurrent callers wait for it. A failed open is tried again.
+    /// Returns an open segment, or opens it; concurrent callers wait for it. The next caller retries a failed open.
     pub(crate) async fn get(&self, key: K, open: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
         let slot = self.slot(key);
         let mut held = slot.lock().await;
@@ -44,7 +44,7 @@ impl<K: Eq + Hash, T> OpenSegments<K, T> {
         Ok(opened)
     }
 
-    /// Adds a segment that was made here and need not be opened.
+    /// Adds a segment that was built here and need not be opened.
     pub(crate) fn put(&self, key: K, made: &Arc<T>) {
         // A concurrent opener of the same segment gets the same data.
         if let Ok(mut held) = self.slot(key).try_lock() {

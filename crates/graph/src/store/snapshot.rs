@@ -50,8 +50,8 @@ impl Snapshot {
         &self.inner.core
     }
 
-    /// Opens the types that another version has open, while that keeps their shared segments. Failures are retried on
-    /// first use.
+    /// Opens the types that another version has open, while that version holds the segments that both share. Failures
+    /// are ignored: the first use tries again.
     #[boxed]
     pub(super) async fn open_as(&self, other: &Self) {
         let vertices = other.inner.vertices.iter().enumerate().filter(|(_, cell)| cell.initialized());
@@ -79,17 +79,17 @@ impl Snapshot {
         cell.get_or_try_init(open).await.cloned()
     }
 
-    /// Returns its number.
+    /// Returns the number of this version.
     pub fn version(&self) -> u64 {
         self.record().version
     }
 
-    /// Returns its summary in the log.
+    /// Returns the log's summary of this version.
     pub fn entry(&self) -> LogEntry {
         LogEntry::of(self.record())
     }
 
-    /// Returns the types of vertices and edges.
+    /// Returns the types of vertices and edges in this version.
     pub fn schema(&self) -> StoreSchema {
         self.record().schema()
     }

@@ -1,4 +1,4 @@
-//! Statistics of a store's caches, each separately.
+//! Statistics of a store's caches, by kind of data.
 
 use serde::Serialize;
 use stylobate_columnar::ColumnsUse;
@@ -44,7 +44,7 @@ pub struct OpenUse {
 }
 
 impl GraphStore {
-    /// Returns the memory in use, and its lookups.
+    /// Returns the memory in use, and the lookups, of the store's caches.
     pub fn stats(&self) -> StoreStats {
         let core = self.core();
         let mut stats = StoreStats::default();

@@ -18,7 +18,7 @@ use crate::{Result, graphar::gathering};
 
 /// Chunks read concurrently.
 pub(super) const CHUNKS_AT_ONCE: usize = 16;
-/// Chunks read ahead of a consumer of all of them.
+/// Chunks read ahead of a consumer that reads all of them.
 pub(super) const CHUNKS_AHEAD: usize = 4;
 
 /// Consecutive rows of a chunk.
@@ -32,7 +32,7 @@ pub(crate) struct ChunkRun {
 /// Row: position among the loaded chunks, and row of the chunk.
 pub(super) type ChunkRow = (u32, u32);
 
-/// Required chunks, each once, in the order of their first request.
+/// Required chunks, without duplicates, in the order of their first request.
 pub(crate) struct ChunkInterner {
     numbers: SmallVec<[u64; 8]>,
     /// Position of each chunk, by its number; not allocated for few requests.
@@ -76,8 +76,8 @@ impl ChunkInterner {
     }
 }
 
-/// Groups rows by chunk, so that a chunk can be dropped once its rows were copied: the rows of each chunk, and the
-/// position of each row among the copies.
+/// Groups rows by chunk, so that a chunk can be dropped once its rows are copied. Returns the rows of each chunk, and
+/// the position of each row among the copies.
 pub(super) fn rows_by_chunk(rows: &[ChunkRow], chunks: usize) -> (Vec<Vec<ChunkRow>>, Vec<ChunkRow>) {
     let mut shares: Vec<Vec<ChunkRow>> = vec![Vec::new(); chunks];
     let left = rows.iter().map(|(chunk, row)| {
@@ -93,7 +93,7 @@ pub(super) fn rows_by_chunk(rows: &[ChunkRow], chunks: usize) -> (Vec<Vec<ChunkR
     (shares, left)
 }
 
-/// Groups runs as [`rows_by_chunk`].
+/// Groups runs by chunk, as [`rows_by_chunk`] does rows.
 pub(super) fn runs_by_chunk(runs: &[ChunkRun], chunks: usize) -> (Vec<Vec<ChunkRun>>, Vec<ChunkRun>) {
     let mut shares: Vec<(Vec<ChunkRun>, usize)> = vec![(Vec::new(), 0); chunks];
     let left = runs.iter().map(|run| {
@@ -243,7 +243,7 @@ pub(super) fn gather_runs(
         return Ok(new_empty_array(data_type));
     }
 
-    // A slice keeps the whole chunk alive: few rows of many are copied.
+    // A slice keeps the whole chunk alive, so a run of less than half of it is copied instead.
     if let ([chunk], [run]) = (chunks, runs)
         && run.rows.len() >= chunk.len() / 2
     {

@@ -38,7 +38,7 @@ pub struct Bucket {
     heads: AtomicU64,
     puts: AtomicU64,
     lists: AtomicU64,
-    /// Reads in progress, and how often one began when none was.
+    /// Reads in progress, and the number of times a read began while none was in progress.
     reading: AtomicU64,
     steps: AtomicU64,
     /// Latency of a read, in milliseconds.
@@ -58,7 +58,7 @@ impl fmt::Display for Bucket {
 /// Outcome of a request.
 enum Fate {
     Answered,
-    /// Carried out, and not answered.
+    /// Carried out, but not answered.
     Silent,
     Refused,
 }
@@ -84,7 +84,7 @@ impl Bucket {
         Self::over(Arc::new(InMemory::new()))
     }
 
-    /// Answers `requests` further requests, and no other.
+    /// Answers `requests` more requests, then none.
     pub fn stop_after(&self, requests: i64, carries_out: bool) {
         self.carries_out.store(carries_out, Ordering::SeqCst);
         self.left.store(requests, Ordering::SeqCst);
@@ -104,7 +104,7 @@ impl Bucket {
         }
     }
 
-    /// Slows down reads so much that sequential ones are distinguishable from concurrent ones.
+    /// Slows down reads enough to distinguish sequential from concurrent ones.
     pub fn slow_down(&self) {
         self.latency.store(20, Ordering::SeqCst);
     }

@@ -124,7 +124,7 @@ async fn what_is_missing_or_broken_is_named() {
     writer.commit().await.unwrap();
 
     let record = |version: u64| Path::from(format!("lake/graph/_log/{version:020}.json"));
-    // The record with the inline data that the newest refers to.
+    // The record whose inline data the newest record refers to.
     bucket.memory.put(&record(2), "{\"format\": 1".into()).await.unwrap();
     let opened = bucket.open(StoreOptions::default()).await.unwrap();
     let broken = opened.latest().vertices("Person", None).await.map(drop).unwrap_err();

@@ -1,4 +1,4 @@
-//! Loads that fail, and types that come with a load.
+//! Failing loads, and loads that add types.
 
 use arrow::array::AsArray;
 use futures::{TryStreamExt, stream};

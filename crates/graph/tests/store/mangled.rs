@@ -45,7 +45,7 @@ async fn ask(bucket: &std::sync::Arc<Bucket>) -> Result<()> {
     taken.map(drop)
 }
 
-/// Returns a record with other bytes, and mostly with their checksum: otherwise only that would be checked.
+/// Returns a corrupted record, mostly with a valid checksum: otherwise only the checksum would be tested.
 fn signed(record: &[u8], random: &mut StdRng) -> Vec<u8> {
     let end = record.windows(9).rposition(|window| window == b",\"crc32\":").unwrap();
     let mut other = mangle(&record[..end], random);

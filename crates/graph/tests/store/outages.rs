@@ -112,8 +112,8 @@ impl Upkeep {
     }
 }
 
-/// Stops the bucket at each request in turn. Open and later readers see the state before or after the operation, and a
-/// retry completes it.
+/// Stops the bucket at each request in turn. Open and later readers must see the state before or after the operation,
+/// and a retry must complete it.
 async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
     let options = small(inline);
     let (prepared, model) = store_with_history(&options).await;

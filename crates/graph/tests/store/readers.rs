@@ -1,4 +1,4 @@
-//! Readers during a compaction, traversals' reads of many properties, and exports into a bucket.
+//! Readers during a compaction, reads of many properties by traversals, and exports into a bucket.
 
 use std::sync::Arc;
 

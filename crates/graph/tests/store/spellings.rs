@@ -1,4 +1,4 @@
-//! A store whose path has characters that URLs or stores encode: its log and its files are under one path.
+//! A store whose path has characters that URLs or object stores encode: its log and its files must share one path.
 //!
 //! The log used to be at `~graph` and the files of the same store at `%7Egraph`, so that no commit could be read.
 

@@ -91,7 +91,8 @@ async fn records_and_what_is_asked_at_first_stay_small_however_many_commits_ther
     assert!(reader.total() < 250, "{} requests", reader.total());
 }
 
-/// Commits until the next commit triggers a compaction, if `known` gives that number; else until one has happened.
+/// Commits until the next commit would trigger a compaction, if `known` gives its number; otherwise until one has
+/// happened.
 async fn commit_until_full(store: &GraphStore, known: Option<u64>) -> (StoreWriter, Model, StdRng) {
     let mut random = StdRng::seed_from_u64(7);
     let mut writer = store.writer().await.unwrap();

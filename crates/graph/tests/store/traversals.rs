@@ -1,4 +1,4 @@
-//! Traversals of several hops, and scans, against the same in plain loops.
+//! Traversals of several hops, and scans, compared with plain loops.
 
 use std::sync::Arc;
 

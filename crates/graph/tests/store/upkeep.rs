@@ -26,12 +26,12 @@ use crate::{
     model::{Model, Person, batch, ints, schema, texts},
 };
 
-/// Returns chunks so small that a few vertices and edges have many.
+/// Returns options with chunks so small that a few vertices and edges have many.
 fn small() -> StoreOptions {
     StoreOptions::default().with_vertex_chunk_size(5).with_edge_chunk_size(3)
 }
 
-/// Returns larger ones, for more vertices and edges.
+/// Returns options with larger chunks, for more vertices and edges.
 pub fn medium() -> StoreOptions {
     StoreOptions::default().with_vertex_chunk_size(16).with_edge_chunk_size(32)
 }

@@ -20,7 +20,7 @@ use super::{
     arriving, batch, edges_of, folder, knows, numbers, options, persons, read_back::paths, with_persons,
 };
 
-/// Returns the error of writing these vertices. No files are left then, and the writer is of no further use.
+/// Returns the error of writing these vertices, after checking that no files are left and the writer is unusable.
 async fn refused_vertices(
     options: GraphWriteOptions,
     vertices: VertexWrite,

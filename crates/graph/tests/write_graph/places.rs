@@ -44,7 +44,7 @@ async fn write(destination: Destination, options: GraphWriteOptions, persons: i6
     Ok(writer)
 }
 
-/// Waits until dropped files are removed, which tasks and threads do.
+/// Waits for background tasks and threads to remove dropped files.
 async fn removed(is_removed: impl AsyncFnMut() -> bool) {
     eventually("files to be removed", is_removed).await;
 }

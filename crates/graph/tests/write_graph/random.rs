@@ -77,7 +77,7 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Returns a number that is unique per index, and in no order.
+/// Returns a number that is unique per index, in no particular order.
 fn key(index: usize) -> i64 {
     (index as i64 * 37 + 11) % 101 - 50
 }
@@ -180,7 +180,7 @@ impl Case {
         writer.finish().await
     }
 
-    /// Returns the same values in other types.
+    /// Returns the same persons, with columns of other types.
     fn persons_as_they_arrive(&self) -> RecordBatch {
         let rows = self.person_rows();
         let labels: Vec<Vec<&str>> = (0..self.persons).map(|row| self.labels(row)).collect();

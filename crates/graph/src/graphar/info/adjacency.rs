@@ -34,7 +34,7 @@ impl Direction {
     }
 }
 
-/// Vertices that cut a list of edges into parts, and order within a part.
+/// Order of an adjacency list: the side whose vertex chunks partition it, and the order within a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AdjacencyOrder {
     /// Parts by source, edges in any order (COO).
@@ -48,7 +48,7 @@ pub enum AdjacencyOrder {
 }
 
 impl AdjacencyOrder {
-    /// Returns the order with these two properties.
+    /// Returns the order with or without sorting, aligned by this side.
     pub fn new(ordered: bool, aligned_by: Side) -> Self {
         match (ordered, aligned_by) {
             (false, Side::Source) => Self::UnorderedBySource,

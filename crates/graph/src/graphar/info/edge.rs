@@ -13,8 +13,8 @@ use super::{
 
 /// Edges of one type between two types of vertices. Paths are relative to the graph's prefix.
 ///
-/// Each list is cut into parts, one per chunk of the vertices that it is aligned by, and each part into chunks of
-/// edges, counted from 0 in each part.
+/// Each list is partitioned by the chunks of the vertices that it is aligned by, and each part is split into chunks of
+/// edges, numbered from 0 within the part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EdgeInfo {
     /// Type of the vertices where edges begin.
@@ -29,20 +29,20 @@ pub struct EdgeInfo {
     pub src_chunk_size: u64,
     /// Destinations per part of a list by destination. At least 1.
     pub dst_chunk_size: u64,
-    /// True if an edge from one vertex to another differs from one back.
+    /// True if an edge from `a` to `b` differs from one from `b` to `a`.
     pub directed: bool,
     /// Folder of its files: empty, or with a trailing slash.
     pub prefix: String,
     /// Lists of the edges: at least one, and at most one per order.
     #[serde(rename = "adj_lists")]
     pub adjacencies: Vec<Adjacency>,
-    /// Properties by the files that hold them, which exist for each list.
+    /// Properties, grouped by file. Each list has its own copy of the files.
     #[serde(rename = "property_groups")]
     pub groups: Vec<PropertyGroup>,
 }
 
 impl EdgeInfo {
-    /// Returns the path of a chunk of a list: the indexes of sources and destinations.
+    /// Returns the path of a list's chunk, which holds source and destination indexes.
     pub fn adjacency_path(&self, adjacency: &Adjacency, part: u64, chunk: u64) -> String {
         format!("{}{}adj_list/part{part}/chunk{chunk}", self.prefix, adjacency.prefix)
     }
@@ -63,12 +63,12 @@ impl EdgeInfo {
         format!("{}{}{}part{part}/chunk{chunk}", self.prefix, adjacency.prefix, group.prefix)
     }
 
-    /// Returns the path of the number of vertices that a list is aligned by: 8 bytes, little-endian.
+    /// Returns the path of the file with the number of vertices that a list is aligned by: 8 bytes, little-endian.
     pub fn vertex_count_path(&self, adjacency: &Adjacency) -> String {
         format!("{}{}vertex_count", self.prefix, adjacency.prefix)
     }
 
-    /// Returns the path of the number of edges of a part: 8 bytes, little-endian.
+    /// Returns the path of the file with the number of edges of a part: 8 bytes, little-endian.
     pub fn edge_count_path(&self, adjacency: &Adjacency, part: u64) -> String {
         format!("{}{}edge_count{part}", self.prefix, adjacency.prefix)
     }
@@ -81,12 +81,12 @@ impl EdgeInfo {
         }
     }
 
-    /// Returns the position of the property's group, its own within the group, and the property.
+    /// Finds a property: returns the position of its group, its position within the group, and the property.
     pub fn property(&self, name: &str) -> Option<(usize, usize, &Property)> {
         property::find(&self.groups, name)
     }
 
-    /// Returns the three names in one: `person_knows_person`.
+    /// Returns the full name of the type, such as `person_knows_person`.
     pub fn name(&self) -> String {
         format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type)
     }
@@ -126,7 +126,7 @@ impl EdgeInfo {
         Ok(())
     }
 
-    /// Rejects cardinalities: only vertices have properties of several values by cardinality, edges by list types.
+    /// Rejects cardinalities: only vertex properties have one; edge properties with several values have list types.
     fn check_cardinalities(&self) -> Result<(), InfoKeyError> {
         for (i, group) in self.groups.iter().enumerate() {
             if let Some(j) = group.properties.iter().position(|it| it.cardinality != Cardinality::Single) {

@@ -1,8 +1,8 @@
 //! Writes YAML in the subset that every reader of GraphAr understands.
 //!
-//! The official reader is line-based. A `#` begins a comment unless it is the only one in double quotes. A list entry
-//! with a colon is a mapping, unless that is the only one in double quotes. Nothing is ever unescaped, and `""` is an
-//! error. Some texts therefore cannot be written.
+//! The official reader is line-based. A `#` begins a comment, unless it is the only one and in double quotes. A list
+//! entry with a colon is a mapping, unless it is the only colon and in double quotes. Escapes are never decoded, and
+//! `""` is an error. Some texts therefore cannot be written.
 
 use super::flaw::InfoKeyError;
 
@@ -84,7 +84,7 @@ fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
     Err(format!("{text:?} cannot be written so that the official readers read it"))
 }
 
-/// Returns true if readers of every YAML version take the unquoted text as a string.
+/// Returns true if readers of every YAML version parse the unquoted text as a string.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

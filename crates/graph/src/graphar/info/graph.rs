@@ -17,8 +17,8 @@ use super::{
 pub struct GraphInfo {
     /// Name of the graph.
     pub name: String,
-    /// Location of the graph's files: empty for the folder of its YAML file, relative to that folder, or absolute as of
-    /// when the graph was written, which may have moved since.
+    /// Location of the graph's files: empty for the folder of its YAML file, relative to that folder, or absolute. The
+    /// graph may have moved since an absolute location was written.
     pub prefix: String,
     /// Vertex types, each once.
     pub vertices: Vec<VertexInfo>,
@@ -26,7 +26,7 @@ pub struct GraphInfo {
     pub edges: Vec<EdgeInfo>,
     /// Labels of the graph itself.
     pub labels: Vec<String>,
-    /// Further metadata of the graph, by keys.
+    /// Additional metadata of the graph: pairs of key and value.
     #[serde(rename = "extra_info")]
     pub extra: Vec<(String, String)>,
 }

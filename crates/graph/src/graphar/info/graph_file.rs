@@ -13,7 +13,7 @@ use crate::Result;
 /// Suffix of the file names of a graph.
 const ENDING: &str = ".yml";
 
-/// Parsed `*.graph.yml`: names the files of the types.
+/// Parsed `*.graph.yml`, which names the files of the types.
 ///
 /// ```
 /// use stylobate_graph::graphar::{GraphFile, Strictness};
@@ -43,8 +43,8 @@ impl GraphFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Info`](crate::Error::Info), with `file` as its file. Its key is the line and column if the text is not
-    /// YAML, or has a list in place of text or text in place of a list.
+    /// [`Error::Info`](crate::Error::Info) for `file`. The key is the line and column if the text is not YAML, or has a
+    /// list in place of text or text in place of a list.
     pub fn parse(file: &str, text: &str, strictness: Strictness) -> Result<Self> {
         let yaml: GraphInfoYaml = yaml::read(file, text)?;
         if strictness.is_strict() && !file.ends_with(ENDING) {
@@ -68,7 +68,7 @@ impl GraphFile {
         &self.graph.prefix
     }
 
-    /// Builds the whole graph from the files of its types: the name and content of each.
+    /// Builds the whole graph from the files of its types, each given by name and content.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ fn graph_prefix(written: String, strictness: Strictness) -> Result<String, InfoK
     })
 }
 
-/// Checks the names of files, which lie in the folder of the graph's own or below.
+/// Checks file names, which must be in the folder of the graph's own file or below.
 fn files(key: &str, names: Vec<String>, strictness: Strictness) -> Result<Vec<String>, InfoKeyError> {
     for (i, name) in names.iter().enumerate() {
         let key = format!("{key}[{i}]");

@@ -15,9 +15,9 @@ pub enum Cardinality {
     /// One, or null.
     #[default]
     Single,
-    /// Any number, in an order.
+    /// Any number, ordered.
     List,
-    /// Any number, each once.
+    /// Any number, without duplicates.
     Set,
 }
 
@@ -118,7 +118,7 @@ impl Property {
         }
     }
 
-    /// Returns the same property as the primary key, which is never null.
+    /// Turns the property into the primary key, which is never null.
     pub fn into_primary(self) -> Self {
         Self { is_primary: true, is_nullable: false, ..self }
     }
@@ -194,7 +194,7 @@ impl PropertyGroup {
     }
 }
 
-/// Finds a property: the position of its group, its own within the group, and the property.
+/// Finds a property: returns the position of its group, its position within the group, and the property.
 pub(super) fn find<'a>(groups: &'a [PropertyGroup], name: &str) -> Option<(usize, usize, &'a Property)> {
     groups.iter().enumerate().find_map(|(at, group)| {
         let (column, property) =
@@ -203,7 +203,7 @@ pub(super) fn find<'a>(groups: &'a [PropertyGroup], name: &str) -> Option<(usize
     })
 }
 
-/// Checks the groups of one type; the error has the key in its file.
+/// Checks the groups of one type; the error names the key in the type's file.
 pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> Result<(), InfoKeyError> {
     let mut keys: HashMap<&str, String> = HashMap::new();
     let mut primary = false;

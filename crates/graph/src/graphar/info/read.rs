@@ -90,7 +90,7 @@ pub(super) fn check_unknown(unknown: &UnknownYamlKeys, strictness: Strictness) -
     }
 }
 
-/// Converts each entry of a list; an error has the entry's position before its key.
+/// Converts each entry of a list; the key of an error is prefixed with the entry's position.
 pub(super) fn each<T, U>(
     key: &str,
     list: Vec<T>,
@@ -116,7 +116,7 @@ pub(super) fn slashed(prefix: &str, strictness: Strictness) -> Result<String, In
     }
 
     let normal = prefix::normal(prefix);
-    // `./` is the only spelling of the folder itself: an empty prefix stands for the default one.
+    // Only `./` denotes the folder itself: an empty prefix stands for the default.
     let is_own = prefix == "./";
     if strictness.is_strict() && !is_own && !prefix::is_absolute(prefix) && normal != prefix {
         return Err(InfoKeyError::new("prefix", format!("{prefix:?} is written {normal:?}")));
@@ -149,8 +149,8 @@ fn adjacency(yaml: AdjacencyInfoYaml, strictness: Strictness) -> Result<Adjacenc
     })
 }
 
-/// Returns the property groups of an edge type from its lists, where older files have them. If lists differ nothing is
-/// known of the type, and the official readers look at none of them.
+/// Returns the property groups of an edge type from its lists, where older files declare them. Returns none if the
+/// lists differ: the official readers ignore all of these groups.
 fn groups_of_lists(
     lists: &mut [AdjacencyInfoYaml],
     strictness: Strictness,
@@ -223,7 +223,7 @@ fn renamed(
     }
 }
 
-/// Returns a prefix within the graph; the default one if none is written.
+/// Returns a prefix within the graph; the default `usual` if absent.
 fn prefix_or(prefix: Option<String>, usual: &str, strictness: Strictness) -> Result<String, InfoKeyError> {
     let written = prefix.filter(|prefix| !prefix.is_empty()).unwrap_or_else(|| format!("{usual}/"));
     prefix::leads_out(&written)

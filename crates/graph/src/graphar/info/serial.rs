@@ -1,4 +1,4 @@
-//! Serialization of descriptions: names of the format as strings, everything else under the keys of the YAML files.
+//! Serialization of descriptions: format names as strings, everything else under the keys of the YAML files.
 
 use serde::{Serialize, Serializer};
 

@@ -9,26 +9,26 @@
 ///
 /// | the files say | `Tolerant` | `Strict` |
 /// |---|---|---|
-/// | a key that the format does not have | ignored | refused |
-/// | no `version`, or one with other words after `gar/v1` | `gar/v1` | refused, but for types in parentheses |
-/// | no `name` of the graph | `graph` | refused |
-/// | no `directed` | `false` | refused |
-/// | no `is_primary` | `false` | refused |
-/// | a flag other than `true` and `false` | `yes`, `no`, `1`, `0`, in upper case too | refused |
-/// | a prefix without a slash at its end | with one | refused |
-/// | a prefix `./…`, or with a repeated slash | without | refused |
+/// | a key that the format does not have | ignored | rejected |
+/// | no `version`, or one with other words after `gar/v1` | `gar/v1` | rejected, except for types in parentheses |
+/// | no `name` of the graph | `graph` | rejected |
+/// | no `directed` | `false` | rejected |
+/// | no `is_primary` | `false` | rejected |
+/// | a flag other than `true` and `false` | `yes`, `no`, `1`, `0`, in upper case too | rejected |
+/// | a prefix without a slash at its end | with one | rejected |
+/// | a prefix `./…`, or with a repeated slash | without | rejected |
 /// | an absolute prefix of the graph | as written, unless vertices lie beside the graph's file | as written |
-/// | a file that is named with `./`, or does not end with `.yml` | as written | refused |
-/// | `label`, `src_label`, `edge_label`, `dst_label` | the types, if those are missing | refused |
-/// | property groups in each of `adj_lists` | those of the edge type, if it has none and all are alike | refused |
-/// | a chunk size of an edge type's ends other than the vertices' | the edge type's own | refused |
-/// | a primary key that may be null, or a second one | as written | refused |
-/// | properties of several values in CSV | as written | refused |
-/// | lists of `bool`, `date` or `timestamp` | as written | refused: the official readers have none |
-/// | an empty label, or anything twice among `labels` or the keys of `extra_info` | as written | refused |
+/// | a file that is named with `./`, or does not end with `.yml` | as written | rejected |
+/// | `label`, `src_label`, `edge_label`, `dst_label` | the types, if those are missing | rejected |
+/// | property groups in each of `adj_lists` | those of the edge type, if it has none and all are alike | rejected |
+/// | a chunk size in an edge type other than that of its vertices | that of the edge type | rejected |
+/// | a primary key that may be null, or a second one | as written | rejected |
+/// | properties of several values in CSV | as written | rejected |
+/// | lists of `bool`, `date` or `timestamp` | as written | rejected: the official readers do not support them |
+/// | an empty label, or duplicates in `labels` or in the keys of `extra_info` | as written | rejected |
 ///
-/// Both modes read what the format leaves open: neighbours of a vertex in any order, JSON as lines, quoted names in the
-/// headers of CSV.
+/// Both modes accept what the format leaves open: neighbours of a vertex in any order, JSON as lines, quoted names in
+/// the headers of CSV.
 ///
 /// Optional in both, with their defaults: a prefix (the type, the names of the properties or the order), `is_nullable`
 /// (true except for the primary key), `cardinality` (`single`), `labels`, `property_groups`, `vertices`, `edges` and
@@ -38,7 +38,7 @@ pub enum Strictness {
     /// Accepts the files that official libraries have written.
     #[default]
     Tolerant,
-    /// Accepts only files that conform to the specification: for checking the output of a writer.
+    /// Accepts only files that conform to the specification, for checking the output of a writer.
     Strict,
 }
 

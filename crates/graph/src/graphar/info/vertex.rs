@@ -23,7 +23,7 @@ pub struct VertexInfo {
     pub prefix: String,
     /// Labels that vertices may have.
     pub labels: Vec<String>,
-    /// Properties by the files that hold them.
+    /// Properties, grouped by file.
     #[serde(rename = "property_groups")]
     pub groups: Vec<PropertyGroup>,
 }
@@ -46,17 +46,17 @@ impl VertexInfo {
         format!("{}{}chunk{chunk}", self.prefix, group.prefix)
     }
 
-    /// Returns the path of the number of vertices: 8 bytes, little-endian.
+    /// Returns the path of the file with the number of vertices: 8 bytes, little-endian.
     pub fn count_path(&self) -> String {
         format!("{}vertex_count", self.prefix)
     }
 
-    /// Returns the path of the Parquet file with a chunk of the labels, one column of booleans per label.
+    /// Returns the path of the Parquet file with the labels of a chunk, one boolean column per label.
     pub fn label_path(&self, chunk: u64) -> String {
         format!("{}labels/chunk{chunk}", self.prefix)
     }
 
-    /// Returns the position of the property's group, its own within the group, and the property.
+    /// Finds a property: returns the position of its group, its position within the group, and the property.
     pub fn property(&self, name: &str) -> Option<(usize, usize, &Property)> {
         property::find(&self.groups, name)
     }
@@ -86,7 +86,7 @@ pub(super) fn check_name(key: &str, name: &str) -> Result<(), InfoKeyError> {
     if name.is_empty() { Err(InfoKeyError::new(key, "is empty")) } else { Ok(()) }
 }
 
-/// Rejects chunk sizes that do not fit 63 bits, as all readers count them.
+/// Rejects chunk sizes beyond 63 bits, since readers use signed 64-bit integers.
 pub(super) fn check_size(key: &str, size: u64) -> Result<(), InfoKeyError> {
     match i64::try_from(size) {
         Ok(0) => Err(InfoKeyError::new(key, "must be at least 1, not 0")),
@@ -95,7 +95,7 @@ pub(super) fn check_size(key: &str, size: u64) -> Result<(), InfoKeyError> {
     }
 }
 
-/// Rejects duplicate names; the position of each error is part of its key.
+/// Rejects duplicate names; the key of the error includes the position of the duplicate.
 pub(super) fn check_distinct<'a>(
     key: &str,
     names: impl Iterator<Item = &'a str>,

@@ -16,9 +16,9 @@ use super::{
 use crate::Result;
 
 const VERSION: &str = "gar/v1";
-/// Prefix of the columns of positions and offsets.
+/// Prefix of the index and offset columns.
 const RESERVED: &str = "_graphAr";
-/// Limit of file systems, in bytes.
+/// Maximum length of a file name in common file systems, in bytes.
 const MAX_FILE_NAME: usize = 255;
 
 impl GraphInfo {
@@ -33,8 +33,8 @@ impl GraphInfo {
         self.yaml_files().map(drop)
     }
 
-    /// Returns the YAML files of a [valid](Self::validate) graph, name and content of each: those of the vertex types,
-    /// then of edge types, then the graph's own, which names the others.
+    /// Returns the YAML files of a [valid](Self::validate) graph, each as name and content: those of the vertex types,
+    /// then those of the edge types, then the graph's own, which names the others.
     ///
     /// The official C++ reader and its derivatives accept only ASCII without `~`. Other names are written nevertheless,
     /// for other readers.
@@ -130,8 +130,8 @@ fn check_reserved(groups: &[PropertyGroup]) -> Result<(), InfoKeyError> {
     Ok(())
 }
 
-/// Claims the paths that `owner`, the YAML file of a type, describes, and the file itself. A second owner of a path
-/// would overwrite the files of the first.
+/// Claims the paths defined by `owner`, the YAML file of a type, and that of the file itself. Fails if one is claimed
+/// already: one type's files would overwrite the other's.
 fn take(
     taken: &mut ClaimedPaths,
     paths: impl Iterator<Item = (String, String)>,
@@ -146,7 +146,7 @@ fn take(
     Ok(())
 }
 
-/// Returns the key that defines a file's location and its path, for the first file of each kind.
+/// Returns the path of the first file of each kind, with the key that defines it.
 fn vertex_paths(vertex: &VertexInfo) -> impl Iterator<Item = (String, String)> {
     let labels = (!vertex.labels.is_empty()).then(|| ("labels".to_owned(), vertex.label_path(0)));
     let groups = vertex.groups.iter().enumerate();

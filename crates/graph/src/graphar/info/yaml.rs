@@ -1,7 +1,7 @@
 //! YAML files of a graph, key by key, before validation.
 //!
-//! Scalars are text here: a property may be called `1.10` or `yes`, and errors in numbers name the key rather than the
-//! line.
+//! Scalars are kept as text, so that a property may be called `1.10` or `yes`, and an error in a number names its key
+//! rather than its line.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ pub(super) struct PropertyInfoYaml {
     pub(super) unknown: UnknownYamlKeys,
 }
 
-/// Parses `text`, the content of `file`. Errors of syntax, and of lists in place of text or the reverse, name the line
+/// Parses `text`, the content of `file`. Errors of syntax, and of lists in place of text or the reverse, give the line
 /// and column.
 pub(super) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };

@@ -80,7 +80,7 @@ impl InputColumns {
         })
     }
 
-    /// Checks a batch against the promised schema.
+    /// Checks a batch against the declared schema.
     pub(super) fn check(&self, batch: &RecordBatch) -> Result<()> {
         let given = batch.schema_ref().fields();
         let promised = self.schema.fields();

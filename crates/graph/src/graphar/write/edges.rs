@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Writes edges once all of them have arrived.
+/// Writer of edges, which writes them once all have arrived.
 #[derive(Debug)]
 pub(super) struct EdgeWriter<'a> {
     pub(super) encoders: &'a mut ChunkEncoderPool,

@@ -27,8 +27,8 @@ use crate::{
 
 /// Writes a graph as GraphAr.
 ///
-/// Its files are no graph before [`GraphWriter::finish`]. If dropped before, it removes what it wrote; after an error
-/// it has done so already, and is of no further use. Must be used within a tokio runtime.
+/// Its files are not a graph before [`GraphWriter::finish`]. Dropping the writer earlier removes them. After an error
+/// they have been removed already, and the writer is unusable. Must be used within a tokio runtime.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -184,7 +184,7 @@ impl GraphWriter {
         &self.lists
     }
 
-    /// Gives all files their names, the graph's own last.
+    /// Publishes all files under their names, the graph's own last.
     #[tracing::instrument(name = "graph_finish", level = "debug", skip_all, fields(graph = self.name))]
     #[boxed]
     pub async fn finish(mut self) -> Result<WrittenGraph> {

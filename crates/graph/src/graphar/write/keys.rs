@@ -51,8 +51,8 @@ impl VertexKeyIndex {
         }
     }
 
-    /// Adds the keys of the next vertices: all of them or, if one is refused, some. They take at most `limit` bytes,
-    /// also while growing.
+    /// Adds the keys of the next vertices; if one is rejected, some may have been added. The index takes at most
+    /// `limit` bytes, including while it grows.
     pub(crate) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), KeyInsertError> {
         let null = first_null(keys.as_ref());
         let whole = keys.slice(0, null.unwrap_or(keys.len()));

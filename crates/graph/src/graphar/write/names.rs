@@ -7,9 +7,9 @@ use crate::{
     graphar::{FileType, Property, PropertyGroup},
 };
 
-/// Prefix of the columns that chunk files have beside properties.
+/// Prefix of GraphAr's own columns in chunk files.
 const OWN: &str = "_graphAr";
-/// Maximum length of a folder name that is made of properties' names: file systems allow 255 bytes.
+/// Maximum length of a folder name made from property names: file systems allow 255 bytes.
 const MAX_NAME: usize = 128;
 
 /// Checks the names of columns.

@@ -55,7 +55,7 @@ impl Default for GraphWriteOptions {
 
 impl GraphWriteOptions {
     /// Sets the format of chunk files: Parquet, ORC or CSV. CSV has no lists, and other programs cannot distinguish an
-    /// empty text from null in it. JSON can only be read. Default: Parquet.
+    /// empty string from null in it. JSON can be read, but not written. Default: Parquet.
     pub fn with_file_type(mut self, file_type: FileType) -> Self {
         self.file_type = file_type;
         self
@@ -86,7 +86,7 @@ impl GraphWriteOptions {
     }
 
     /// Sets the memory for vertex keys, edge sorts and encoders. Edges that do not fit are sorted on disk; keys that do
-    /// not fit are an error. Encoders take some 30 MiB even if less is given. Default: 1 GiB.
+    /// not fit are an error. Encoders take about 30 MiB even if less is set. Default: 1 GiB.
     pub fn with_memory(mut self, memory: ByteSize) -> Self {
         self.memory = memory;
         self
@@ -98,9 +98,9 @@ impl GraphWriteOptions {
         self
     }
 
-    /// Sets whether existing graphs are replaced. In a folder they are gone from when the new one is complete until it
-    /// has its names; in an object store, from when the first chunk is written. Files of no graph stay. Default: a
-    /// non-empty location is refused.
+    /// Sets whether existing graphs are replaced. In a folder, they are removed once the new one is complete, just
+    /// before its files get their names; in an object store, before the first chunk is written. Files that belong to no
+    /// graph are kept. Default: a non-empty location is an error.
     pub fn with_overwrite(mut self, overwrite: Overwrite) -> Self {
         self.overwrite = overwrite;
         self
@@ -112,15 +112,15 @@ impl GraphWriteOptions {
         self
     }
 
-    /// Sets the folder for edges that do not fit into memory: about as many bytes as they have, for each of their
-    /// adjacency lists. No files remain, even after a crash. Default: the system's folder for temporary files.
+    /// Sets the folder for sorting edges that do not fit into memory. Takes about the size of the edges for each of
+    /// their adjacency lists. No files remain, even after a crash. Default: the system's folder for temporary files.
     pub fn with_temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temporary_folder = Some(folder.into());
         self
     }
 
-    /// Sets a listener that is called with the progress, from any thread, whenever rows were taken in or a file is
-    /// complete. It must not block. Default: none.
+    /// Sets a progress listener, which is called from any thread whenever rows were taken in or a file is complete. It
+    /// must not block. Default: none.
     pub fn with_progress(mut self, listener: impl Fn(WriteProgress) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self

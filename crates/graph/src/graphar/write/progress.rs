@@ -46,7 +46,7 @@ impl WriteProgressTracker {
     }
 
     fn add(&self, add: impl FnOnce(&mut WriteProgress)) {
-        // Called under the lock, so that numbers never decrease.
+        // Called under the lock, so that reported numbers never decrease.
         let mut so_far = self.so_far.lock();
         add(&mut so_far);
         if let Some(listener) = &self.listener {

@@ -30,7 +30,7 @@ use crate::{
 /// Batches gathered ahead of the consumer.
 const AHEAD: usize = 2;
 
-/// Takes edges in their order of arrival.
+/// Sorter of edges, in the order of each of their lists.
 #[derive(Debug)]
 pub(super) struct EdgeSorter {
     buffer: EdgeSortBuffer,
@@ -105,7 +105,7 @@ impl EdgeSorter {
         let has_runs = self.lists.iter().any(|list| !list.is_empty());
         if has_runs {
             self.spill()?;
-            // Lists are streamed one after the other: those that wait keep few files open.
+            // Lists are streamed one after another, so waiting ones must keep few files open.
             self.lists.iter_mut().try_for_each(SpilledRuns::reduce)?;
             return Ok(self.lists.into_iter().map(SortedEdges::Spilled).collect());
         }
@@ -160,7 +160,7 @@ fn stream_sorted(
     futures::stream::iter(batches).buffered(threads.max(AHEAD))
 }
 
-/// Streams edges of runs, merged by a thread of their own.
+/// Streams edges merged from runs by a dedicated thread.
 fn merged(runs: SpilledRuns<AdjacencyLayout>) -> BoxStream<'static, Result<RecordBatch>> {
     let merge = move |give: &mut dyn FnMut(RecordBatch) -> bool| {
         for batch in runs.merge()? {

@@ -39,7 +39,7 @@ pub(super) struct WrittenVertices {
     pub(super) keys: Option<Arc<VertexKeyIndex>>,
 }
 
-/// Writes vertices as they arrive.
+/// Writer of vertices, which writes them as they arrive.
 #[derive(Debug)]
 pub(super) struct VertexWriter<'a> {
     pub(super) encoders: &'a mut ChunkEncoderPool,
@@ -129,7 +129,7 @@ impl VertexWriter<'_> {
         Ok(WrittenVertices { info, count, keys: known.key.map(|key| Arc::new(key.keys)) })
     }
 
-    /// Adds rows to the open chunk, and to those after it.
+    /// Adds rows to the open chunk, and to new ones once it is full.
     async fn write_rows(
         &mut self,
         plan: &VertexWritePlan,

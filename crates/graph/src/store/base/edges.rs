@@ -21,7 +21,7 @@ use crate::{
 
 /// Open base of edges. Nothing is read before its first use.
 ///
-/// Edges have ordinals: their places in the list of a direction. The edges of a vertex are sorted by neighbour;
+/// The ordinal of an edge is its position in the list of a direction. The edges of a vertex are sorted by neighbour;
 /// parallel ones keep the order in which they were added.
 pub(crate) struct EdgeBase {
     place: GraphFolder,
@@ -75,7 +75,7 @@ impl MemoryFootprint for EdgeBase {
 }
 
 impl EdgeBase {
-    /// Opens a base; `fields` are the properties of the type, with the types of results.
+    /// Opens a base; `fields` are the properties of the type, with their result types.
     pub(crate) fn open(place: &GraphFolder, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
         let list = |direction| BaseAdjacencyList::open(place, info, direction, fields);
         let out = list(Direction::Out);
@@ -118,7 +118,7 @@ impl EdgeBase {
         self.list(direction).both_ends(ordinals).await
     }
 
-    /// Returns the same base without caching of its reads.
+    /// Returns the same base, but does not cache its reads.
     fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
     }

@@ -1,4 +1,4 @@
-//! Finds the edges between two vertices: reads the offsets, then one chunk, however many edges the vertices have.
+//! Finds the edges between two vertices: reads the offsets, then one chunk, regardless of the vertices' degrees.
 
 use std::ops::Range;
 
@@ -19,8 +19,8 @@ pub(crate) struct EdgeBaseMatch {
 }
 
 impl BaseAdjacencyList {
-    /// Narrows a vertex's edges to those that can lead to a neighbour: within one chunk, unless edges to the same
-    /// neighbour continue across its start.
+    /// Narrows a vertex's edges to those that can lead to a neighbour: within one chunk, unless its first edge is
+    /// parallel to the last of the previous chunk.
     fn candidates(&self, vertex: i64, edges: Range<u64>, neighbor: i64) -> Range<u64> {
         let mut part = self.part_of(vertex);
         if edges.is_empty() || self.within_chunk(part, &edges).is_some() {
@@ -50,7 +50,7 @@ impl BaseAdjacencyList {
         edges.start.max(begins(least))..edges.end.min(begins(found + 1))
     }
 
-    /// Returns the edges of a vertex to another if all of it is cached.
+    /// Returns the edges from a vertex to a neighbour if all required data is cached.
     pub(crate) fn find_cached(
         &self,
         vertex: i64,
@@ -75,7 +75,7 @@ impl BaseAdjacencyList {
         Some(read.map(|read| found(&edges, read, neighbor)))
     }
 
-    /// Finds the edges of a vertex to another: after the offsets, reads one chunk.
+    /// Finds the edges from a vertex to a neighbour: reads the offsets, then one chunk.
     pub(crate) async fn find(
         &self,
         vertex: i64,
@@ -104,7 +104,7 @@ fn found(edges: &Range<u64>, (neighbors, columns): NeighborColumns, neighbor: i6
 fn equal_range(sorted: &[i64], wanted: i64) -> Range<usize> {
     let start = sorted.partition_point(|value| *value < wanted);
     let rest = sorted.get(start..).unwrap_or_default();
-    // Few edges are parallel.
+    // Parallel edges are few.
     let count = rest.iter().take_while(|value| **value == wanted).count();
     start..start + count
 }

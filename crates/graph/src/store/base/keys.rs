@@ -1,4 +1,4 @@
-//! Sorted keys of a base with the index of each, in chunks: the first keys of all chunks locate the one chunk of a key.
+//! Sorted keys of a base and their indexes, in chunks. The first keys of all chunks locate the chunk of a key.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) enum KeyFences {
     Texts(Vec<String>),
 }
 
-/// Keys in the type of the lookup.
+/// Lookup keys, cast to the stored type.
 pub(crate) enum LookupKeys {
     Numbers(Int64Array),
     Texts(StringArray),
@@ -120,7 +120,7 @@ impl LookupKeys {
         }
     }
 
-    /// Returns the index of a key if a chunk contains it.
+    /// Returns the index of a key if the chunk contains it.
     fn find(&self, row: usize, chunk: &Columns) -> Option<i64> {
         let [keys, indexes] = chunk.as_slice() else { return None };
         let place = match self {
@@ -161,10 +161,10 @@ pub(crate) struct KeyFiles {
     files: ChunkFiles,
 }
 
-/// Chunk of each key.
+/// Keys with the chunks that may contain them.
 struct LocatedKeys {
     chunks: ChunkInterner,
-    /// Per key the position among the chunks; `None` if no chunk may contain it.
+    /// Position of each key's chunk among the chunks; `None` if no chunk can contain it.
     places: Vec<Option<u32>>,
 }
 

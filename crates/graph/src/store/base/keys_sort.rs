@@ -19,7 +19,7 @@ use crate::{
 /// Approximate bytes of the texts of a chunk.
 const CHUNK_BYTES: usize = 512 << 10;
 
-/// Takes the keys of vertices in the order of their indexes, which are counted from 0.
+/// Sorter of vertex keys, which arrive in the order of their indexes, from 0.
 pub(crate) struct KeySorter {
     held: KeySortBuffer,
     next: u64,
@@ -161,7 +161,7 @@ impl RunOrder for KeyOrder {
     }
 }
 
-/// Cuts batches of sorted keys into those of at most `max_rows` rows and about [`CHUNK_BYTES`] of texts.
+/// Iterator that cuts batches of sorted keys into chunks of at most `max_rows` rows and about [`CHUNK_BYTES`] of texts.
 struct KeyChunkIterator<I> {
     batches: I,
     /// Rows of the last batch that are not in a chunk yet.
@@ -203,7 +203,7 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for KeyChunkIterator<I> {
 }
 
 /// Returns the number of rows that a chunk takes from the start of a batch, and the bytes of their texts: at most
-/// `max_rows`, up to the row with which the bytes reach `max_bytes`.
+/// `max_rows` rows, and none after the one that reaches `max_bytes`.
 fn rows_within(batch: &RecordBatch, max_rows: usize, max_bytes: usize) -> (usize, usize) {
     let rows = batch.num_rows().min(max_rows);
     let Some(texts) = batch.column(0).as_string_opt::<i32>() else { return (rows, 0) };
@@ -274,7 +274,7 @@ impl KeySorter {
     }
 }
 
-/// Returns two rows with the same key, if any: in this batch, or at its start and the end of the batch before.
+/// Returns a repeated key and its two rows, if any, in this batch or across the end of the previous batch.
 pub(crate) fn repeated(before: Option<&RecordBatch>, batch: &RecordBatch) -> Option<(String, u64, u64)> {
     let at = |batch: &RecordBatch, row: usize| {
         let key = match batch.column(0).as_primitive_opt::<Int64Type>() {

@@ -1,4 +1,4 @@
-//! List of a base's edges: those of each vertex are consecutive, and counted across all parts and chunks.
+//! Adjacency list of a base: the edges of each vertex are consecutive, and numbered across all parts and chunks.
 
 use std::{ops::Range, sync::Arc};
 
@@ -39,9 +39,9 @@ pub(crate) struct BaseAdjacencyList {
     pub(crate) vertices: u64,
     part_size: ChunkSize,
     pub(crate) chunk_size: ChunkSize,
-    /// Number of edges before each part, and of all edges last.
+    /// Number of edges before each part, then the total.
     starts: Vec<u64>,
-    /// Number of chunks before each part, and of all chunks last.
+    /// Number of chunks before each part, then the total.
     pub(crate) first_chunks: Vec<u64>,
     pub(crate) info: AdjacencyListInfo,
     offsets: ChunkFiles,
@@ -59,7 +59,7 @@ pub(crate) struct ListChunkPosition {
     pub(crate) rows: u64,
 }
 
-/// Location of edges: their chunks, the runs in these, and the number of edges.
+/// Location of edges: their chunks, the runs in these chunks, and the number of edges.
 pub(crate) struct LocatedEdges {
     pub(crate) chunks: ChunkInterner,
     pub(crate) runs: Vec<ChunkRun>,
@@ -184,8 +184,8 @@ impl BaseAdjacencyList {
         self.ranges(&parts, &places, &offsets)
     }
 
-    /// Returns the parts of vertices, and for each vertex its position among these and its row; `None` for one without
-    /// edges.
+    /// Returns the distinct parts of vertices, and for each vertex the position of its part and its row in it; `None`
+    /// for a vertex beyond the list, which has no edges.
     fn parts_of(&self, vertices: &[i64]) -> (ChunkInterner, Vec<Option<(usize, u64)>>) {
         let mut parts = ChunkInterner::new(vertices.len(), self.parts());
         let place = |vertex: &i64| {
@@ -245,7 +245,7 @@ impl BaseAdjacencyList {
         }
     }
 
-    /// Arrays with nulls are treated as absent: the load path reports them.
+    /// Returns the cached offsets of a part. Arrays with nulls are treated as absent: the load path reports them.
     #[inline]
     fn offsets_cached(&self, part: u64) -> Option<ArrayRef> {
         self.offsets.cached(part, 0).filter(has_no_nulls)
@@ -255,8 +255,8 @@ impl BaseAdjacencyList {
         format!("{}offset/chunk{part}", self.folder)
     }
 
-    /// Returns the chunk that has all of the edges, and their rows in it; `None` if they span several, or there are
-    /// none.
+    /// Returns the chunk that contains all of the edges, and their rows in it; `None` if they span several chunks, or
+    /// there are none.
     #[inline]
     pub(crate) fn within_chunk(&self, mut part: usize, edges: &Range<u64>) -> Option<(u64, Range<usize>)> {
         let count = edges.end.checked_sub(edges.start).filter(|count| *count > 0)?;
@@ -301,7 +301,7 @@ impl BaseAdjacencyList {
         Ok(LocatedEdges { chunks, runs, rows })
     }
 
-    /// Returns the bounds of an edge's part, starting at `part`: often that of the edge before.
+    /// Returns the bounds of an edge's part. The search starts at `part`, often that of the previous edge.
     #[inline]
     pub(crate) fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
         let of = |part: usize| {

@@ -35,7 +35,8 @@ impl BaseAdjacencyList {
         self.ends.cached(chunk, 0).filter(has_no_nulls)
     }
 
-    /// Returns neighbours and columns of a vertex's edges if all of it is cached. Those in one chunk are not copied.
+    /// Returns neighbours and columns of a vertex's edges if all of them are cached; without a copy if they are in one
+    /// chunk.
     #[inline]
     pub(crate) fn read_one_cached(
         &self,
@@ -52,7 +53,7 @@ impl BaseAdjacencyList {
         }
     }
 
-    /// Returns neighbours and columns of edges if all of it is cached.
+    /// Returns neighbours and columns of edges if all of them are cached.
     pub(crate) fn read_cached(
         &self,
         ranges: &[Range<u64>],
@@ -122,7 +123,7 @@ impl BaseAdjacencyList {
         Some((neighbors, columns))
     }
 
-    /// Only the rows of each chunk stay in memory, apart from cached columns.
+    /// Keeps only the requested rows of each chunk in memory, apart from cached columns.
     async fn load_and_read(
         &self,
         ranges: &[Range<u64>],

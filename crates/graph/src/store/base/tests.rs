@@ -1,4 +1,5 @@
-//! Bases written and read back: against a plain model, by a strict reader of GraphAr, and by the number of requests.
+//! Bases written and read back: compared with a plain model, read by a strict reader of GraphAr, and checked for
+//! the number of requests.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::{

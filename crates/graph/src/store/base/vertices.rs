@@ -35,7 +35,7 @@ pub(crate) struct VertexBaseRows {
     pub(crate) columns: Vec<ArrayRef>,
 }
 
-/// Location of vertices: their chunks, and for each vertex its chunk among these, and the row in it.
+/// Location of vertices: the distinct chunks, and the chunk and row of each vertex.
 struct LocatedVertices {
     chunks: ChunkInterner,
     rows: Vec<(u32, u32)>,
@@ -75,7 +75,7 @@ impl MemoryFootprint for VertexBase {
 }
 
 impl VertexBase {
-    /// Opens a base; `fields` are the properties of the type, with the types of results.
+    /// Opens a base; `fields` are the properties of the type, with their result types.
     pub(crate) fn open(place: &GraphFolder, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
         let groups = PropertyGroupFiles::open_all(place, &info.groups, fields);
         let size = ChunkSize::new(info.chunk_size);
@@ -176,7 +176,7 @@ impl VertexBase {
         Error::OutOfRange { of: format!("vertices of type {}", self.info.type_name), index, count: end }
     }
 
-    /// Only the rows of each chunk stay in memory, apart from cached columns.
+    /// Keeps only the requested rows of each chunk in memory, apart from cached columns.
     async fn load_and_take(&self, indexes: &[i64], selection: &BaseColumnSelection) -> Result<Vec<ArrayRef>> {
         let LocatedVertices { chunks, rows } = self.locate(indexes)?;
         let (shares, left) = rows_by_chunk(&rows, chunks.numbers().len());
@@ -264,7 +264,7 @@ impl VertexBase {
         Some(VertexBaseRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
     }
 
-    /// Returns the same base without caching of its reads.
+    /// Returns the same base, but does not cache its reads.
     fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
     }

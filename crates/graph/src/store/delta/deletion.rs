@@ -22,7 +22,7 @@ const CHECKSUM: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct DeletionSet {
     all: RoaringTreemap,
-    /// Least and one past the greatest element: decides most lookups.
+    /// Range from the least to the greatest element, which decides most lookups.
     span: Range<u64>,
     /// Keeps the source sets open, for versions that add to them.
     _of: Vec<Arc<Budgeted<DeletionSet>>>,

@@ -21,15 +21,15 @@ use crate::{
     },
 };
 
-/// Immutable set of edges, as one commit or one compaction wrote it.
+/// Immutable set of edges, written by one commit or one compaction.
 pub(crate) struct EdgeDelta {
     rows: DeltaRows,
     /// Ascending; destinations ascend within a source.
     sources: Int64Array,
     destinations: Int64Array,
-    /// Ordinals by source, in the order of destinations and then of sources.
+    /// Ordinals of the order by source, sorted by destination and then by source.
     by_destination: UInt32Array,
-    /// Both ends in that order.
+    /// Both ends in the order by destination.
     sorted_destinations: Int64Array,
     sorted_sources: Int64Array,
 }
@@ -40,7 +40,7 @@ pub(crate) fn fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
     [end(SOURCE), end(DESTINATION)].into_iter().chain(properties.iter().cloned()).collect()
 }
 
-/// Returns edges in the order of a delta.
+/// Sorts edges into the order of a delta.
 pub(crate) fn sorted(
     sources: &[i64],
     destinations: &[i64],
@@ -57,7 +57,7 @@ pub(crate) fn sorted(
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(sorting)
 }
 
-/// Returns a stable order, so that parallel edges keep the given order.
+/// Returns a stable order: parallel edges keep the given order.
 fn order_of(first: &[i64], second: &[i64]) -> UInt32Array {
     let mut order: Vec<u32> = (0..first.len() as u32).collect();
     let key = |at: &u32| (first.get(*at as usize), second.get(*at as usize));
@@ -72,9 +72,11 @@ fn sorting(source: arrow::error::ArrowError) -> crate::Error {
 }
 
 impl EdgeDelta {
+    /// Builds a delta from its rows and the columns of both ends.
+    ///
     /// # Errors
     ///
-    /// The reason why rows are invalid.
+    /// [`Corrupt`] with the reason if the rows are invalid.
     pub(crate) fn new(
         rows: DeltaRows,
         sources: &ArrayRef,
@@ -165,7 +167,7 @@ impl EdgeDelta {
         slice.start + start..slice.start + end
     }
 
-    /// Converts deleted ordinals by source to the order of destinations.
+    /// Converts deleted ordinals from the order by source to that by destination.
     pub(crate) fn by_destination(&self, deleted: &DeletionSet) -> DeletionSet {
         if deleted.is_empty() {
             return DeletionSet::default();
@@ -223,7 +225,7 @@ impl EdgeDelta {
 
 impl MemoryFootprint for EdgeDelta {
     fn bytes(&self) -> u64 {
-        // Its own ends are not counted twice if the rows are in memory.
+        // Rows in memory include both ends, which must not be counted twice.
         let ends = match &self.rows {
             DeltaRows::Decoded(_) => 0,
             DeltaRows::File { .. } => 2,

@@ -41,12 +41,12 @@ impl DeltaRows {
     /// Decodes rows that are inline in a record.
     pub(crate) fn from_text(text: &str) -> std::result::Result<Self, Corrupt> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
-        // Arrow's stream reader trusts the lengths in its input.
+        // Arrow's stream decoder trusts the lengths in its input, and may panic.
         catch_unwind(|| Self::from_stream(bytes)).unwrap_or_else(|_| Err("not a stream of rows".into()))
     }
 
     fn from_stream(bytes: Vec<u8>) -> std::result::Result<Self, Corrupt> {
-        // Unlike a reader it does not allocate by untrusted lengths.
+        // Unlike a reader, it does not allocate buffers of untrusted lengths.
         let mut decoder = StreamDecoder::new();
         let mut rest = Buffer::from(bytes);
         let mut batches = Vec::new();
@@ -61,13 +61,13 @@ impl DeltaRows {
         }
     }
 
-    /// Opens rows in a file, for those of its columns that are among `fields`.
+    /// Opens the columns of a file that are among `fields`.
     pub(crate) async fn open(place: &GraphFolder, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
         let columns = place.open(path, FileType::Parquet, fields).await?;
         if place.is_settled(path).await? {
             return Ok(Self::File { columns, fields: fields.clone() });
         }
-        // Its columns would not be cached while it is open.
+        // The columns of a file opened so soon after its write would never be cached: decode them now.
         let there: Vec<usize> = (0..fields.len()).filter(|at| columns.has(*at)).collect();
         let arrays = columns.get(&there).await?;
         let named = there.iter().filter_map(|at| fields.get(*at)).zip(arrays);
@@ -92,7 +92,7 @@ impl DeltaRows {
         }
     }
 
-    /// Returns a field whose inline column has another type.
+    /// Returns a field whose inline column has a different type, if any.
     pub(crate) fn unlike<'f>(&self, fields: &'f [FieldRef]) -> Option<&'f FieldRef> {
         let Self::Decoded(batch) = self else { return None };
         fields.iter().find(|field| {
@@ -147,7 +147,7 @@ impl DeltaRows {
         Ok(places.iter().zip(fields).map(column).collect())
     }
 
-    /// Reads all rows of these fields, null for fields that the schema gained later.
+    /// Reads all rows of these fields, null for fields added to the schema later.
     pub(crate) async fn of_fields(&self, fields: &[FieldRef]) -> Result<ColumnArrays> {
         let places: Vec<Option<usize>> = fields.iter().map(|field| self.position(field.name())).collect();
         self.all(&places, fields).await

@@ -14,7 +14,7 @@ use crate::store::budgeted::MemoryFootprint;
 /// Column of a patch with the indexes of its vertices.
 pub(crate) const INDEX: &str = "_store_index";
 
-/// Vertices of consecutive indexes, as one commit or one compaction wrote them.
+/// Vertices with consecutive indexes, written by one commit or one compaction.
 pub(crate) struct VertexDelta {
     first: u64,
     rows: DeltaRows,
@@ -72,9 +72,11 @@ impl<'a> KeyColumnReader<'a> {
 }
 
 impl VertexDelta {
+    /// Builds a delta of the vertices from `first` on.
+    ///
     /// # Errors
     ///
-    /// The reason why rows are invalid.
+    /// [`Corrupt`] with the reason if the rows are invalid.
     pub(crate) fn new(first: u64, rows: DeltaRows, keys: &ArrayRef) -> Result<Self, Corrupt> {
         if keys.null_count() > 0 || keys.len() != rows.len() || u32::try_from(keys.len()).is_err() {
             return Err("a vertex has no key".into());
@@ -107,7 +109,7 @@ impl VertexDelta {
         &self.rows
     }
 
-    /// Returns the index of the last vertex with a key for which `is_there` holds.
+    /// Returns the index of the last vertex that has the key and for which `is_there` holds.
     pub(crate) fn find(&self, key: VertexKeyRef<'_>, is_there: impl Fn(u64) -> bool) -> Option<i64> {
         let (start, rows) = match (&self.keys, key) {
             (VertexDeltaKeys::Ints { sorted, rows }, VertexKeyRef::Int(key)) => {
@@ -146,7 +148,7 @@ impl MemoryFootprint for VertexDelta {
 /// New values of some properties, by index.
 pub(crate) struct VertexPatch {
     rows: DeltaRows,
-    /// Ascending, each once.
+    /// Ascending, without duplicates.
     indexes: Int64Array,
 }
 
@@ -157,9 +159,11 @@ pub(crate) fn patch_fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
 }
 
 impl VertexPatch {
+    /// Builds a patch of the vertices with these indexes.
+    ///
     /// # Errors
     ///
-    /// The reason why rows are invalid.
+    /// [`Corrupt`] with the reason if the rows are invalid.
     pub(crate) fn new(rows: DeltaRows, indexes: &ArrayRef) -> Result<Self, Corrupt> {
         match indexes.as_primitive_opt::<Int64Type>() {
             Some(indexes)

@@ -1,4 +1,4 @@
-//! Succession of records, and growth of their schema.
+//! Derives the record of the next version, and applies schema changes.
 
 use super::record::{DataLocation, EdgeState, FORMAT, VersionRecord, VertexState};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl VersionRecord {
-    /// Returns the next version with the same state, as a commit of its own.
+    /// Returns a record of the next version with the same state, as a new commit.
     pub(crate) fn next(&self, operation: &str, epoch: u64) -> Self {
         Self {
             format: FORMAT,
@@ -47,7 +47,7 @@ impl VersionRecord {
             .or_else(|_| self.edge_type_of(name, |edges| edges.name == name))
     }
 
-    /// Returns the position of the edge type with this name, or full name, that passes.
+    /// Returns the position of the edge type with this name, or full name, for which `passes` holds.
     pub(crate) fn edge_type_of(&self, name: &str, passes: impl Fn(&EdgeType) -> bool) -> Result<usize> {
         let named = |edges: &EdgeType| (edges.name == name || edges.full_name() == name) && passes(edges);
         let mut found = self.edges.iter().enumerate().filter(|(_, state)| named(&state.schema));

@@ -8,8 +8,8 @@
 //!   crc32:    of all bytes before it
 //! ```
 //!
-//! A record is the whole state, not a difference: opening a version reads its record, and the older ones whose
-//! inline data it still refers to.
+//! A record is the whole state, not a difference: opening a version reads its record, and any older ones whose inline
+//! data it still refers to.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub(crate) fn file_name(version: u64) -> String {
 pub(crate) struct VersionRecord {
     pub(crate) format: u32,
     pub(crate) version: u64,
-    /// Epoch of the last writer: only that writer may commit.
+    /// Epoch of the last writer, the only one that may commit.
     pub(crate) epoch: u64,
     /// Unique id of the commit.
     pub(crate) commit: String,
@@ -95,7 +95,7 @@ pub(crate) struct VertexState {
     /// Disjoint ranges of indexes, ascending.
     #[serde(default)]
     pub(crate) deltas: Vec<VertexDeltaInfo>,
-    /// Later ones win.
+    /// In order of commits: later ones take precedence.
     #[serde(default)]
     pub(crate) patches: Vec<VertexPatchInfo>,
     /// Deleted indexes: the union of these.
@@ -117,7 +117,7 @@ pub(crate) struct VertexDeltaInfo {
 pub(crate) struct VertexPatchInfo {
     pub(crate) at: DataLocation,
     pub(crate) rows: u64,
-    /// Properties that it has.
+    /// Properties that it updates.
     pub(crate) columns: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct EdgeDeltaInfo {
 }
 
 impl VersionRecord {
-    /// Returns the reason why it is invalid as the record of `version`.
+    /// Returns why the record is invalid as that of `version`; `None` if it is valid.
     pub(crate) fn flaw(&self, version: u64) -> Option<String> {
         if self.format > FORMAT {
             return Some(format!(
@@ -218,7 +218,7 @@ impl VersionRecord {
         vertices.chain(self.edges.iter().map(|of| of.deltas.len())).max().unwrap_or(0)
     }
 
-    /// Returns all locations outside of bases that it refers to.
+    /// Returns all data locations outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let vertices = self.vertices.iter().flat_map(VertexState::locations);
         vertices.chain(self.edges.iter().flat_map(EdgeState::locations))
@@ -226,7 +226,7 @@ impl VersionRecord {
 }
 
 impl EdgeState {
-    /// Returns all locations outside of bases that it refers to.
+    /// Returns all data locations outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let deltas = self.deltas.iter().flat_map(|delta| std::iter::once(&delta.at).chain(&delta.deleted));
         let pairs = self.bases.iter().flat_map(|base| &base.deleted);
@@ -235,7 +235,7 @@ impl EdgeState {
 }
 
 impl VertexState {
-    /// Returns all locations outside of bases that it refers to.
+    /// Returns all data locations outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let deltas = self.deltas.iter().map(|delta| &delta.at);
         deltas.chain(self.patches.iter().map(|patch| &patch.at)).chain(&self.deleted)

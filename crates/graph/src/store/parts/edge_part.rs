@@ -185,7 +185,7 @@ impl EdgePart {
         }
     }
 
-    /// Returns the edges that were found by source, without deleted ones.
+    /// Removes deleted edges from edges that were found by source.
     pub(crate) fn without_deleted(&self, found: EdgeBaseMatch) -> Result<Option<NeighborRows>> {
         let EdgeBaseMatch { ordinals, neighbors, columns } = found;
         let gone = self.out_deleted.count(&ordinals);

@@ -27,7 +27,7 @@ use crate::{
 /// All edges of a type in a version.
 pub(crate) struct EdgeParts {
     pub(crate) state: EdgeState,
-    /// Assigned indexes at both ends: others are out of range.
+    /// Number of assigned indexes at each end: indexes from this number on are out of range.
     pub(crate) sources: u64,
     pub(crate) destinations: u64,
     /// Bases, then deltas in the order of their commits.
@@ -41,7 +41,7 @@ pub(crate) struct EdgeBatch {
 }
 
 impl EdgeParts {
-    /// Returns the base and its columns if that has all the edges, as in most stores.
+    /// Returns the only part and its columns if it is a base, as in most stores.
     #[inline]
     pub(crate) fn only_base<'a>(
         &'a self,

@@ -30,7 +30,7 @@ pub(crate) struct VertexParts {
     pub(crate) state: VertexState,
     /// Disjoint ranges of indexes, ascending.
     pub(crate) parts: Vec<VertexPart>,
-    /// Later ones win.
+    /// In order of commits: later ones take precedence.
     pub(crate) patches: Vec<Arc<Budgeted<VertexPatch>>>,
     pub(crate) deleted: Arc<Budgeted<DeletionSet>>,
 }
@@ -100,8 +100,8 @@ impl VertexParts {
         self.parts.partition_point(|part| part.range().end <= index as u64)
     }
 
-    /// Groups vertices by part, with the location of each: share, and row of it. If the second is empty one share has
-    /// them all.
+    /// Groups vertices by part into shares, and returns the share and row of each vertex. If the latter are empty, a
+    /// single share has all vertices in order.
     fn group_by_part<'a>(
         &self,
         indexes: &'a [i64],
@@ -136,7 +136,7 @@ impl VertexParts {
 
     /// Returns [`Self::take`] if everything required is in memory.
     pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<ColumnArrays>> {
-        // Most types are one base.
+        // Most types have a single base, and no patches.
         if let ([VertexPart::Base(base)], [VertexPartColumns::Base(selection)], []) =
             (self.parts.as_slice(), of.parts.as_slice(), self.patches.as_slice())
         {
@@ -220,7 +220,7 @@ impl VertexParts {
     }
 }
 
-/// Values that patches replace: row of the column, column of the patch, row in that.
+/// Values that patches replace: the row of the column, the column of the patch, and the row of that column.
 #[derive(Default)]
 struct PatchHits {
     columns: SmallVec<[(usize, usize); 4]>,
@@ -244,7 +244,7 @@ impl PatchHits {
     }
 }
 
-/// Reorders rows of shares to the requested order.
+/// Returns the rows of shares in the requested order.
 fn reorder_rows(
     mut taken: SmallVec<[ColumnArrays; 2]>,
     rows: &[(usize, usize)],

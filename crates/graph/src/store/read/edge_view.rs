@@ -24,15 +24,15 @@ use crate::{
 
 /// Edges of a type in a version, with some of their properties. Cheap to clone.
 ///
-/// `*_cached` never does I/O, decodes or waits; it returns `None` if anything required is not in memory. The others do
-/// not wait either if all of it is.
+/// `*_cached` never does I/O, decodes or waits; it returns `None` if anything required is not in memory. The other
+/// methods do not wait either if everything is.
 #[derive(Clone)]
 pub struct EdgeView {
     inner: Arc<EdgeViewInner>,
 }
 
 struct EdgeViewInner {
-    /// Keeps the version's data.
+    /// Keeps the version's data alive.
     snapshot: Snapshot,
     parts: Arc<EdgeParts>,
     fields: Arc<[FieldRef]>,
@@ -43,8 +43,8 @@ struct EdgeViewInner {
     expanded: SchemaRef,
 }
 
-/// Edges of one vertex, or between two: neighbours, ascending within one commit or base, and a column per property. Not
-/// copied unless rows are combined.
+/// Edges of one vertex, or between two: neighbours, ascending within one commit or base, and one column per property.
+/// Rows are copied only if they are combined from several parts.
 #[derive(Clone, Debug)]
 pub struct EdgeRows {
     /// Indexes of the vertices at the other ends.
@@ -142,7 +142,7 @@ impl EdgeView {
             if slice.is_empty() {
                 return Some(Ok(NeighborRows::empty(&inner.fields).into()));
             }
-            // Few edges are deleted.
+            // Deletions are rare.
             if part.deleted(direction).count(&slice) == 0 {
                 let read = list.read_one_cached(vertex, &slice, selection)?;
                 return Some(read.map(|(neighbors, columns)| EdgeRows { neighbors, columns }));
@@ -264,11 +264,11 @@ impl EdgeView {
         self.gather(Access::Resident, direction, vertices).now_or_never()
     }
 
-    /// Returns rows of one vertex as a batch: `neighbor`, then the properties.
+    /// Returns the rows of one vertex as a batch: `neighbor`, then the properties.
     ///
     /// # Errors
     ///
-    /// [`Error::Columnar`] if the rows are of another view.
+    /// [`Error::Columnar`] if the rows come from another view.
     pub fn batch(&self, rows: EdgeRows) -> Result<RecordBatch> {
         let count = rows.neighbors.len();
         let neighbors: ArrayRef = Arc::new(rows.neighbors);

@@ -91,12 +91,12 @@ impl Prewarmed {
 }
 
 impl GraphStore {
-    /// Prewarms the newest known version in a task of its own, which runs until it is done or aborted. Must be called
+    /// Prewarms the newest known version in a background task, which runs until it is done or aborted. Must be called
     /// within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// Those of names, as of [`Snapshot::prewarm`]; those of reading are the task's.
+    /// Errors of names, as in [`Snapshot::prewarm`]. Errors of reading are returned by the task.
     pub fn prewarm_in_background(
         &self,
         options: &PrewarmOptions,
@@ -272,7 +272,7 @@ async fn vertices(
     Ok(true)
 }
 
-/// Loads columns of deltas: inline ones are in memory once their record is open.
+/// Loads columns of deltas. Inline ones are in memory once their record is open.
 async fn rows(
     rows: &DeltaRows,
     fields: &[FieldRef],

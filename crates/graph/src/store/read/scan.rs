@@ -40,7 +40,7 @@ struct StoreScanPlan {
 }
 
 impl StoreScanPlan {
-    /// `own` columns come first and are always returned.
+    /// Builds a plan. The `own` columns come first and are always returned.
     fn new(
         of: &str,
         own: Vec<FieldRef>,
@@ -100,8 +100,8 @@ fn scanning(source: arrow::error::ArrowError) -> crate::Error {
 }
 
 impl Snapshot {
-    /// Scans the vertices of a type that satisfy a filter: `_index`, then the properties; without a list all
-    /// properties. The filter may read others.
+    /// Scans the vertices of a type that satisfy a filter. Batches have `_index`, then the properties in `columns`, by
+    /// default all. The filter may read others.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl Snapshot {
         Ok((shown, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
     }
 
-    /// Scans the edges of a type that satisfy a filter: `src` and `dst`, the indexes of their ends, then the
-    /// properties; without a list all properties. The filter may read others.
+    /// Scans the edges of a type that satisfy a filter. Batches have `src` and `dst`, the indexes of their ends, then
+    /// the properties in `columns`, by default all. The filter may read others.
     ///
     /// # Errors
     ///

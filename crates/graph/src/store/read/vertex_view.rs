@@ -27,7 +27,7 @@ use crate::{
 /// Vertices of a type in a version, with some of their properties. Cheap to clone.
 #[derive(Clone)]
 pub struct VertexView {
-    /// Keeps the version's data.
+    /// Keeps the version's data alive.
     snapshot: Snapshot,
     parts: Arc<VertexParts>,
     selection: Arc<VertexSelection>,
@@ -97,7 +97,7 @@ impl VertexView {
         self.answer(indexes, columns)
     }
 
-    /// Reads the properties alone, a column each.
+    /// Reads only the properties, one column each.
     pub(crate) async fn columns(&self, access: Access, indexes: &[i64]) -> Result<ColumnArrays> {
         self.parts.take(access, indexes, &self.selection).await
     }
@@ -113,7 +113,7 @@ impl VertexView {
         batch(&self.schema, std::iter::once(index).chain(columns).collect(), indexes.len())
     }
 
-    /// Returns the index of the vertex of each key, null if there is none.
+    /// Returns the index of the vertex with each key, null if absent.
     ///
     /// # Errors
     ///

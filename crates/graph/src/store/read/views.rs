@@ -1,11 +1,10 @@
-//! Access from a version to its vertices and edges.
+//! Opens views of a version's vertices and edges.
 
 use super::{edge_view::EdgeView, vertex_view::VertexView};
 use crate::{Result, store::snapshot::Snapshot};
 
 impl Snapshot {
-    /// Returns the vertices of a type, with these properties: a handle with all names resolved. Without a list of
-    /// columns all properties.
+    /// Opens a view of the vertices of a type with these properties, by default all. The view has all names resolved.
     ///
     /// # Errors
     ///
@@ -16,8 +15,7 @@ impl Snapshot {
         VertexView::new(self.clone(), self.vertex_parts(at).await?, columns)
     }
 
-    /// Returns the edges of a type, with these properties: a handle with all names resolved. Without a list of columns
-    /// all properties.
+    /// Opens a view of the edges of a type with these properties, by default all. The view has all names resolved.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl Traversal {
         })
     }
 
-    /// Returns the rows, in the order of the hops or of [`Self::top`]. All of it runs in one call, without a wait if
+    /// Returns the rows, in the order of the hops or of [`Self::top`]. Runs in a single call, which does not wait if
     /// everything required is in memory.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ struct PreparedTraversalInner {
     plan: TraversalPlan,
     top: Option<TraversalTopK>,
     schema: SchemaRef,
-    /// Keeps the version's data.
+    /// Keeps the version's data alive.
     _snapshot: Snapshot,
 }
 
@@ -147,7 +147,7 @@ impl PreparedTraversal {
     }
 }
 
-/// Returns, for each step, the row of the step that each result row comes from.
+/// Traces each result row back through the hops: returns, for each step, the row that the result comes from.
 fn traced(steps: &[HopRows], last: Vec<u32>) -> Vec<Vec<u32>> {
     let mut traced = vec![last];
     for step in steps.iter().skip(1).rev() {

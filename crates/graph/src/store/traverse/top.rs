@@ -10,8 +10,8 @@ use arrow::{
 
 use crate::{Result, store::delta::rows::arrow_error};
 
-/// Returns the rows with the greatest or least values, these first; nulls come last, and of equal values earlier rows
-/// first.
+/// Returns the rows with the greatest or least values, in that order; nulls come last, and equal values keep their
+/// order.
 pub(crate) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Result<Vec<u32>> {
     let widened: Option<Vec<i64>> = match values.data_type() {
         _ if values.null_count() > 0 => None,

@@ -32,7 +32,7 @@ pub(crate) struct TraversalTopK {
     pub(crate) descending: bool,
 }
 
-/// Hops from some vertices, followed when the traversal is collected. Cheap to make.
+/// Hops from some vertices, evaluated when the traversal is collected. Cheap to build.
 ///
 /// The vertices of each step are named by their type, or as `Person_0`, `Person_2` by their type and the number of the
 /// step if several steps share it, or as [`Self::named`] sets. Edges likewise, with hops numbered from 1. Columns are
@@ -100,7 +100,7 @@ impl Traversal {
         self
     }
 
-    /// Keeps the first rows by a column; nulls come last, and rows of equal values in the order of the hops.
+    /// Keeps the first rows by a column; nulls come last, and rows with equal values keep the order of the hops.
     pub fn top(mut self, rows: usize, by: &str, descending: bool) -> Self {
         self.top = Some(TraversalTopK { rows, by: by.to_owned(), descending });
         self

@@ -1,7 +1,7 @@
 //! Compaction: rewrites deltas, patches and deletions into bases, or merges them into few parts, type by type.
 //!
-//! Readers continue with their versions. The writer continues too: its commits during a rewrite stay on top of the new
-//! files, and its deletions are applied to the new files before these become part of a version.
+//! Readers keep their versions. The writer continues too: commits during a rewrite are kept on top of the new files,
+//! and their deletions are applied to the new files before these become part of a version.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// Attempts of a rewrite that concurrent rewrites of the same type overtake.
+/// Maximum attempts of a rewrite that loses races to concurrent rewrites of the same type.
 const TRIES: u32 = 3;
 /// Operation of compactions in records.
 pub(crate) const OPERATION: &str = "compact";
-/// Default share of changed rows before bases are rewritten.
+/// Default share of changed rows from which bases are rewritten.
 const SHARE: f64 = 0.2;
 
 /// Options of a compaction.
@@ -44,14 +44,14 @@ impl Default for CompactOptions {
 }
 
 impl CompactOptions {
-    /// Sets the share of rows, those of deltas and those of bases that were deleted or updated, from which bases are
-    /// rewritten. Default: 0.2.
+    /// Sets the share of rows from which bases are rewritten: rows of deltas, and rows of bases that were deleted or
+    /// updated, relative to all rows of bases. Default: 0.2.
     pub fn with_share(mut self, share: f64) -> Self {
         self.share = share.max(0.0);
         self
     }
 
-    /// Rewrites everything that is not one base already. Default: false.
+    /// Rewrites every type that is not a single base already. Default: false.
     pub fn with_force(mut self, force: bool) -> Self {
         self.force = force;
         self
@@ -85,7 +85,7 @@ pub struct Compacted {
     pub of: String,
     /// Version of the compaction.
     pub version: u64,
-    /// True if all became one base; otherwise deltas became one delta, and patches one patch.
+    /// True if everything became one base; otherwise deltas became one delta, and patches one patch.
     pub rewritten: bool,
     /// Number of rows written.
     pub rows: u64,
@@ -114,13 +114,13 @@ impl CompactionOutcome {
 }
 
 impl GraphStore {
-    /// Compacts types that are worth it, each in a version of its own. Files that earlier versions need stay until
-    /// [`Self::collect_garbage`]. Files of an overtaken compaction are removed.
+    /// Compacts types that would benefit, each in a version of its own. Files that earlier versions need are kept until
+    /// [`Self::collect_garbage`]. Files of a compaction that lost a race are removed.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`] if no type has a given name, and those of reading and writing: types that
-    /// were compacted before stay so.
+    /// [`crate::Error::NoSuchVertexType`] if no type has a given name, and those of reading and writing. Types
+    /// compacted before the error stay compacted.
     #[tracing::instrument(name = "store_compact", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
@@ -130,8 +130,8 @@ impl GraphStore {
         compacted
     }
 
-    /// Merges the latest deltas of many commits, for a writer between two of them. Does nothing during a load or
-    /// another compaction, which would have to restart.
+    /// Merges the latest deltas of many commits, between two commits of a writer. Does nothing during a load or another
+    /// compaction, which would have to restart.
     pub(crate) async fn tidy(&self) -> Result<()> {
         let lease = self.core().lease().await?;
         let tidied = self.tidy_under(&lease).await;
@@ -190,8 +190,8 @@ impl GraphStore {
         Ok(compacted)
     }
 
-    /// Returns true if no compaction or load came between two versions, so that the parts of the earlier one are those
-    /// of the later one, except for deltas that were deleted to the last row.
+    /// Returns true if there was no compaction between two versions, so that the later one still has the parts of the
+    /// earlier one, except for deltas whose rows were all deleted.
     pub(crate) async fn is_untouched(&self, from: &Snapshot, to: &Snapshot) -> Result<bool> {
         for version in from.version() + 1..=to.version() {
             if self.core().log.read(version).await?.operation == OPERATION {
@@ -216,7 +216,7 @@ impl StoreCore {
         Ok(DataLocation::File { path })
     }
 
-    /// Removes a file that became part of no version, ignoring errors.
+    /// Removes a file that did not become part of a version, ignoring errors.
     pub(crate) async fn give_up_file(&self, location: &DataLocation) {
         let DataLocation::File { path } = location else { return };
         if let Err(error) = crate::store::base::write::remove_file(&self.log.destination(), path).await {

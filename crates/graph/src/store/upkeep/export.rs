@@ -25,8 +25,8 @@ use crate::{
 };
 
 impl Snapshot {
-    /// Writes the version as a GraphAr graph of this name. Vertices keep their order, with dense indexes; their keys
-    /// are its primary keys. Edges are listed by source and by destination.
+    /// Writes the version as a GraphAr graph of this name. Vertices keep their order, but get dense indexes; their keys
+    /// become primary keys. Edges are listed by source and by destination.
     ///
     /// # Errors
     ///

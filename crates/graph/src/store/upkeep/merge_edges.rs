@@ -32,14 +32,14 @@ use crate::{
     },
 };
 
-/// New delta, and its location; without a location it has no row.
+/// Merged delta, and its location; `None` if it has no rows.
 struct MergedEdgeDelta {
     delta: EdgeDelta,
     at: Option<DataLocation>,
 }
 
 impl GraphStore {
-    /// Merges the latest deltas: for a writer, those that are small compared to the later ones.
+    /// Merges the latest deltas; for a writer, only those that are small compared to later ones.
     pub(crate) async fn merge_edges(
         &self,
         lease: &Lease,
@@ -118,7 +118,7 @@ impl GraphStore {
         Ok(MergedEdgeDelta { delta, at })
     }
 
-    /// Replaces deltas by a new one, without the edges between pairs that were deleted since.
+    /// Replaces deltas with the merged one, in which the edges between `pairs` are deleted.
     async fn replace_deltas(
         &self,
         merged: &MergedEdgeDelta,

@@ -35,7 +35,7 @@ struct MergedSegments<T> {
 }
 
 impl GraphStore {
-    /// Merges the latest deltas and patches: for a writer, those that are small compared to the later ones.
+    /// Merges the latest deltas and patches; for a writer, only those that are small compared to later ones.
     pub(crate) async fn merge_vertices(
         &self,
         lease: &Lease,
@@ -165,7 +165,7 @@ impl GraphStore {
             new.push(VertexPatchInfo { at, rows, columns: columns.into_iter().collect() });
         }
 
-        // The new patches hold current values: they take precedence over the remaining ones, which may hold older
+        // The new patches hold current values, and take precedence over the remaining ones, which may hold older
         // values.
         let is_left = |info: &&VertexPatchInfo| {
             let is_alone = latest.iter().filter(|other| properties(other) == properties(info)).count() == 1;
@@ -186,7 +186,7 @@ impl GraphStore {
     }
 }
 
-/// Returns a patch of current values; each of these properties of each vertex was patched.
+/// Returns a patch of current values. Each of these properties must have been patched for each vertex.
 async fn current(parts: &VertexParts, columns: &BTreeSet<String>, indexes: &[i64]) -> Result<RecordBatch> {
     let fields = parts.state.schema.fields();
     let fields: Vec<FieldRef> = fields.into_iter().filter(|field| columns.contains(field.name())).collect();

@@ -141,8 +141,9 @@ fn counted(state: &EdgeState) -> CompactionStats {
     }
 }
 
-/// Returns the pairs whose edges were deleted since, of those in the parts from `skip` on, and the remaining deltas. An
-/// edge is only ever deleted together with its existing parallel edges. `None` if a base is gone.
+/// Returns the pairs of vertices whose edges, in the parts of `before` from `skip` on, have since been deleted, and the
+/// range of deltas in `now` that come from these parts. Pairs suffice, since deleting an edge also deletes all edges
+/// parallel to it. `None` if a base is gone, or if the deltas of `before` do not come first and in the same order.
 pub(crate) async fn deleted_since(
     before: &EdgeParts,
     skip: usize,

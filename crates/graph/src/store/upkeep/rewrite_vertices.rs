@@ -80,7 +80,7 @@ impl GraphStore {
                     return Ok(None);
                 };
 
-                // Rewritten as one set, so that no record of an earlier version is needed.
+                // Rewritten as one set, so that it depends on no record of an earlier version.
                 if !state.deleted.is_empty() {
                     state.deleted = vec![self.core().write_deleted(&deleted).await?];
                 }
@@ -105,7 +105,7 @@ fn counted(parts: &VertexParts) -> CompactionStats {
     let mut changed = 0;
     for base in &state.bases {
         let gone = parts.deleted.count(&(base.first..base.first + base.count));
-        // Vertices that the base does not find by key were deleted before it was written.
+        // The base has no keys of vertices that were deleted before it was written.
         let known = base.keys.as_ref().map_or(0, |keys| base.count.saturating_sub(keys.count));
         changed += gone.saturating_sub(known);
     }
@@ -122,7 +122,7 @@ fn counted(parts: &VertexParts) -> CompactionStats {
     }
 }
 
-/// Returns true if a later state has all parts of an earlier one, in the same places.
+/// Returns true if a later state has all parts of an earlier one, in the same positions.
 pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
     let bases = before.bases.iter().zip(&after.bases).all(|(a, b)| a.path == b.path);
     let deltas = before.deltas.iter().zip(&after.deltas).all(|(a, b)| a == b);
@@ -197,7 +197,7 @@ async fn patched(
     Ok((first, parts.patched(Access::Loading, &indexes, columns, selection).await?))
 }
 
-/// Streams [`all_vertices`] as batches for a base: of deleted vertices only the keys are kept.
+/// Streams [`all_vertices`] as batches for a base; only the keys of deleted vertices are kept.
 fn rewritten(
     parts: Arc<VertexParts>,
     fields: Arc<[FieldRef]>,

@@ -30,7 +30,7 @@ use crate::{
 
 /// Chunks verified concurrently.
 const CHUNKS_AT_ONCE: usize = 4;
-/// Memory for reads.
+/// Memory of the page cache for reads.
 const PAGES: ByteSize = ByteSize::mib(16);
 
 /// Result of verifying a version.
@@ -61,7 +61,7 @@ impl Verification {
 }
 
 impl Snapshot {
-    /// Reads all data of the version. Its errors are part of the result.
+    /// Reads all data of the version. Errors that it finds are part of the result.
     #[tracing::instrument(
         name = "store_verify",
         level = "debug",
@@ -86,7 +86,7 @@ impl Snapshot {
         found
     }
 
-    /// Reopens the version: segments that are open or cached say nothing about files.
+    /// Reopens the version with empty caches: open segments and cached data would hide missing or damaged files.
     async fn reopened(&self) -> Result<Self> {
         let core = self.core();
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;

@@ -1,4 +1,4 @@
-//! Casts batches of callers to the columns of the schema.
+//! Casts callers' batches to the columns of the schema.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, new_null_array},
@@ -79,14 +79,14 @@ impl ArrowInput<'_> {
         exact_cast(array, to).map_err(wrong)
     }
 
-    /// Casts a column of keys, which is never null.
+    /// Casts a column of keys, which must not have nulls.
     pub(crate) fn keys(&self, name: &str, key: &DataType) -> Result<ArrayRef> {
         let keys = self.cast(name, self.column(name)?, key)?;
         self.check_valid(name, &keys)?;
         Ok(keys)
     }
 
-    /// Casts a column of indexes, which is never null.
+    /// Casts a column of indexes, which must not have nulls.
     pub(crate) fn indexes(&self, name: &str) -> Result<Int64Array> {
         let indexes = self.cast(name, self.column(name)?, &DataType::Int64)?;
         self.check_valid(name, &indexes)?;

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// References to vertices in a batch.
+/// Form of references to vertices in a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ends {
     /// By key.
@@ -85,7 +85,7 @@ impl VertexResolver<'_> {
         Ok(found)
     }
 
-    /// Returns the vertices that a column of a batch refers to.
+    /// Resolves the vertices that a column of a batch refers to.
     async fn resolve(&self, input: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<Vec<i64>> {
         if ends == Ends::Indexes {
             let indexes = input.indexes(name)?;
@@ -129,8 +129,8 @@ impl StoreWriter {
         Ok(VertexResolver { schema, parts, pending: self.pending.vertices.get(&at) })
     }
 
-    /// Adds vertices: a column for the key, and one for each property that is not null throughout. Returns their
-    /// indexes, in the order of rows.
+    /// Adds vertices. The batch has a column for the key, and one for each property; a property without a column is
+    /// null. Returns the indexes of the vertices, in row order.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Deletes vertices, with all edges of all types that begin or end there. Their indexes are never reused, and their
+    /// Deletes vertices, with all edges of all types that begin or end there. Their indexes are never reused; their
     /// keys may be.
     ///
     /// # Errors
@@ -247,8 +247,8 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Adds edges: columns `src` and `dst` refer to their ends by key or by index, the others are properties. Parallel
-    /// edges and self-loops are allowed.
+    /// Adds edges: columns `src` and `dst` refer to their ends by key or by index, all other columns are properties.
+    /// Parallel edges and self-loops are allowed. Returns the number of edges.
     ///
     /// # Errors
     ///
@@ -301,7 +301,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Returns the vertices that a batch of edges refers to.
+    /// Resolves the vertices that a batch of edges refers to.
     async fn ends(&self, at: usize, batch: &RecordBatch, ends: Ends) -> Result<(Vec<i64>, Vec<i64>)> {
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else {
             return Ok((Vec::new(), Vec::new()));

@@ -18,17 +18,17 @@ const MAX_BYTES: u64 = 64 << 20;
 struct CoalesceBatchesState<'a> {
     batches: BoxStream<'a, Result<RecordBatch>>,
     max_bytes: u64,
-    /// First of the next batch.
+    /// First input of the next batch.
     first: Option<RecordBatch>,
 }
 
-/// Coalesces batches, as many as have the same columns and fit into a share of the memory.
+/// Coalesces consecutive batches with the same columns, up to a share of the memory.
 pub(crate) fn coalesce_batches(
     batches: BoxStream<'_, Result<RecordBatch>>,
     memory: ByteSize,
 ) -> BoxStream<'_, Result<RecordBatch>> {
     let max_bytes = (memory.as_u64() / SHARE).min(MAX_BYTES);
-    // Polled once more after its end.
+    // The stream is polled once more after its end.
     let gathered = CoalesceBatchesState { batches: batches.fuse().boxed(), max_bytes, first: None };
     futures::stream::try_unfold(gathered, CoalesceBatchesState::next).boxed()
 }
@@ -56,8 +56,8 @@ impl CoalesceBatchesState<'_> {
     }
 }
 
-/// Returns true if the size of rows is that of their columns, also in a larger batch: dictionaries may get more values
-/// than their keys can number, and views and nested columns may hold much that is not counted.
+/// Returns true if the size of a batch is that of its columns and batches can be concatenated: merged dictionaries may
+/// have more values than their keys can number, and views and nested columns may hold data that is not counted.
 fn can_be_gathered(batch: &RecordBatch) -> bool {
     batch.schema_ref().fields().iter().all(|field| {
         let data_type = field.data_type();

@@ -33,10 +33,10 @@ use crate::{
     },
 };
 
-/// Maximum sets of deletions of one part before they are merged.
+/// Maximum number of deletion sets of one part before they are merged.
 const SETS: usize = 16;
 
-/// No version has this number: the location of data is not known yet.
+/// Placeholder version of data whose location is not known yet; no version has this number.
 const UNPLACED: u64 = u64::MAX;
 
 /// Record without the locations of its data.
@@ -57,7 +57,7 @@ enum CommitPayloadFile {
 }
 
 impl CommitBuilder {
-    /// Builds a record of pending changes on top of a version, in which the assigned indexes must be free.
+    /// Builds a record of pending changes on top of a version, whose indexes for new vertices must be free.
     pub(crate) async fn new(
         head: &Snapshot,
         pending: &PendingChanges,
@@ -240,7 +240,7 @@ impl CommitBuilder {
         Ok(())
     }
 
-    /// Places all data: files are written now, small data is inline in the record. Only the put is left.
+    /// Stores all data: writes files, and puts small data inline in the record. Only the put of the record remains.
     pub(crate) async fn write_data(mut self, core: &StoreCore) -> Result<VersionRecord> {
         let limit = core.options.inline_limit.as_u64() as usize;
         let mut inline: usize = self.items.iter().map(|item| item.text.len()).sum();

@@ -1,6 +1,7 @@
 //! Garbage collection: removes old versions that no snapshot holds, and files that no version needs.
 //!
-//! Files that no version ever referred to stay while any lease is held, since a commit may be about to refer to them.
+//! Files that no version ever referred to are kept while any lease is held, since a commit may be about to refer to
+//! them.
 //!
 //! Records are removed before files, and oldest first, so that no remaining version ever lacks a file. A version is
 //! kept as long as a later one that is kept needs the inline data in its record.
@@ -59,9 +60,9 @@ impl CollectOptions {
         self
     }
 
-    /// Allows a minimum age of less than an hour. All versions are then kept from the oldest one that a snapshot or a
-    /// writer of this [`GraphStore`] holds. No process may write, load or compact meanwhile, nor retry a commit
-    /// afterwards, and no writer of another process may continue. Default: false.
+    /// Allows a minimum age of less than an hour. All versions from the oldest that a snapshot or a writer of this
+    /// [`GraphStore`] holds are then kept. No process may write, load or compact meanwhile, nor retry a commit
+    /// afterwards, and writers of other processes must not continue. Default: false.
     pub fn with_even_young(mut self, even_young: bool) -> Self {
         self.even_young = even_young;
         self
@@ -91,7 +92,7 @@ type LoggedRecords = BTreeMap<u64, LoggedRecord>;
 
 struct LoggedRecord {
     record: Arc<VersionRecord>,
-    /// Time of the commit by the clock of the store, in milliseconds since 1970: the clock of the committer may have
+    /// Time of the commit by the clock of the store, in milliseconds since 1970. The committer's own clock may have
     /// been set since.
     put_ms: i64,
 }
@@ -113,7 +114,8 @@ impl GraphStore {
             return self.collect(options, age, now_ms(), leases).await;
         }
 
-        // The store dates this lease by the same clock as files, records and other leases: its time is the present.
+        // The store dates this lease by the same clock as files, records and other leases, so its time is the current
+        // time.
         let lease = self.core().lease().await?;
         let collected = async {
             let (now_ms, leases) = lease.among(self.core().listed(lease::FOLDER).await?)?;

@@ -34,8 +34,8 @@ use crate::{
 /// Batches prepared ahead of the writer.
 const AHEAD: usize = 3;
 
-/// Types to load at once: each from a stream of batches, as [`StoreWriter::add_vertices`] and
-/// [`StoreWriter::add_edges`] take them.
+/// Types to load together, each from a stream of batches in the format of [`StoreWriter::add_vertices`] and
+/// [`StoreWriter::add_edges`].
 #[derive(Default)]
 pub struct BulkLoad<'a> {
     changes: Vec<SchemaChange>,
@@ -63,13 +63,13 @@ impl<'a> BulkLoad<'a> {
         Self::default()
     }
 
-    /// Applies schema changes in the same version: added types and properties can be loaded at once.
+    /// Applies schema changes in the same version, so that new types and properties can be loaded right away.
     pub fn with_changes(mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Self {
         self.changes.extend(changes);
         self
     }
 
-    /// Adds vertices of a type, with their keys. Each type once.
+    /// Adds vertices of a type, with their keys. Each type may be added once.
     pub fn with_vertices(
         mut self,
         vertex_type: impl Into<String>,
@@ -79,7 +79,7 @@ impl<'a> BulkLoad<'a> {
         self
     }
 
-    /// Adds edges of a type, between vertices that exist or are loaded at once. Each type once.
+    /// Adds edges of a type, between vertices that exist or are part of the same load. Each type may be added once.
     pub fn with_edges(
         mut self,
         edge_type: impl Into<String>,
@@ -103,7 +103,7 @@ struct VertexLoadState {
     next: u64,
 }
 
-/// Bases by the positions of their types.
+/// Loaded bases, with the positions of their types.
 #[derive(Default)]
 struct LoadedBases {
     vertices: Vec<(usize, VertexBaseInfo)>,
@@ -234,7 +234,7 @@ impl StoreWriter {
             let base = VertexBase::open(&core.place, &written.info, &fields);
             let next = first + written.info.count;
 
-            // Keys stay until all edges are resolved.
+            // Keys are kept until all edges are resolved.
             let kept = written.keys.as_ref().map_or(0, VertexKeyMap::memory) as u64;
             writer.memory = ByteSize::bytes(writer.memory.as_u64().saturating_sub(kept));
             bases.vertices.push((at, written.info));
@@ -277,7 +277,7 @@ fn twice(of: String) -> Error {
 }
 
 impl VertexLoadState {
-    /// `record` has the types of the version and new ones.
+    /// Opens the existing vertices of a type. `record` has the types of the version and new ones.
     async fn new(head: &Snapshot, record: &VersionRecord, at: usize) -> Result<Self> {
         let state = record.vertices.get(at).ok_or_else(no_such)?;
         let parts = if at < head.record().vertices.len() {
@@ -336,7 +336,7 @@ impl VertexLoadState {
     }
 }
 
-/// Streams vertices as the type has them, all of them new.
+/// Converts a batch to the columns of a vertex type. Fails if a vertex with the same key exists.
 async fn prepared_vertices(
     batch: Result<RecordBatch>,
     schema: &VertexType,
@@ -359,7 +359,7 @@ async fn prepared_vertices(
     prepared.map_err(|error| arrow_error("vertices", error))
 }
 
-/// Streams edges as the type has them, with the indexes of their ends.
+/// Converts a batch to the columns of an edge type, with the indexes of both ends.
 async fn prepared_edges(
     batch: Result<RecordBatch>,
     schema: &EdgeType,
@@ -385,7 +385,7 @@ pub(crate) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<
 }
 
 impl LoadedBases {
-    /// Returns the state with the loaded bases.
+    /// Returns the record with the loaded bases added.
     fn add_to(&self, mut record: VersionRecord) -> Result<VersionRecord> {
         let object = crate::store::log::record::file_name(record.version);
         for (at, info) in &self.vertices {

@@ -1,6 +1,6 @@
 //! Pending changes of a writer: rows with their indexes, and deletions.
 //!
-//! They refer to vertices and never to places in files, so that they apply to any version: a concurrent commit may have
+//! They refer to vertices, never to locations in files, so that they apply to any version: a concurrent commit may have
 //! moved the same rows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,7 +39,7 @@ impl From<VertexKeyRef<'_>> for OwnedVertexKey {
 #[derive(Clone, Default)]
 pub(crate) struct PendingChanges {
     pub(crate) changes: Vec<SchemaChange>,
-    /// By the position of the type in the record.
+    /// Keyed by the position of the type in the record.
     pub(crate) vertices: BTreeMap<usize, PendingVertices>,
     pub(crate) edges: BTreeMap<usize, PendingEdges>,
 }
@@ -53,9 +53,9 @@ pub(crate) struct PendingVertices {
     pub(crate) batches: Vec<RecordBatch>,
     /// Keys of live new vertices.
     pub(crate) keys: HashMap<OwnedVertexKey, i64>,
-    /// New and committed vertices.
+    /// Deleted vertices, both new and committed.
     pub(crate) deleted: RoaringTreemap,
-    /// Later ones win; each has the column of indexes first.
+    /// Later ones take precedence; each has the column of indexes first.
     pub(crate) patches: Vec<RecordBatch>,
 }
 
@@ -92,7 +92,7 @@ impl PendingChanges {
         self.edges.entry(at).or_default()
     }
 
-    /// Drops new edges of a type that pass.
+    /// Drops new edges of a type for which `passes` holds.
     pub(crate) fn drop_edges(&mut self, at: usize, passes: impl Fn(i64, i64) -> bool) {
         let Some(edges) = self.edges.get_mut(&at) else { return };
         let ends = edges.sources.iter().zip(&edges.destinations);

@@ -1,10 +1,10 @@
 //! Compaction policy of a type, decided from numbers alone.
 
-/// Number of bases above which lookups read too many parts: they become one regardless of the share.
+/// Maximum number of bases before lookups read too many parts: beyond it they are rewritten regardless of the share.
 const MAX_BASES: usize = 8;
-/// Deltas, patches and sets of deletions of a type before their writer merges the latest.
+/// Number of deltas, patches or deletion sets of a type at which a writer merges the latest.
 pub(crate) const MAX_LOOSE: usize = 64;
-/// Maximum rows of a merge, which is in memory: more stay unmerged until a rewrite.
+/// Maximum rows of a merge, which is in memory; larger deltas and patches remain until a rewrite.
 const MAX_MERGED: u64 = 1 << 18;
 
 /// Statistics of a type.
@@ -20,7 +20,8 @@ pub(crate) struct CompactionStats {
     pub(crate) patches: usize,
     /// Maximum number of sets of deletions of one part.
     pub(crate) sets: usize,
-    /// Number of these inline in records of the log, which stay as long as they do.
+    /// Number of deltas, patches and deletion sets that are inline in records of the log, which cannot be removed as
+    /// long as they remain.
     pub(crate) inline: usize,
 }
 
@@ -36,7 +37,7 @@ pub(crate) enum CompactionAction {
 }
 
 impl CompactionStats {
-    /// `share` is the maximum share of base rows in deltas or changed before bases are rewritten.
+    /// Plans a compaction. Bases are rewritten once rows in deltas and changed rows reach `share` of their rows.
     pub(crate) fn plan(self, share: f64, force: bool) -> CompactionAction {
         let loose = self.changed_rows.saturating_add(self.delta_rows);
         let is_one = self.bases <= 1 && self.deltas == 0 && self.patches == 0 && self.changed_rows == 0;
@@ -66,9 +67,9 @@ impl CompactionStats {
     }
 }
 
-/// Returns the first of the latest deltas or patches to merge, by their rows: at most [`MAX_MERGED`] rows. For a
-/// writer, stops at one that is much larger than all later ones, so that each row is rewritten a few times only,
-/// however often the latest are merged; the latest [`MAX_LOOSE`] / 2 are always worth a merge.
+/// Returns the index of the first delta or patch to merge, by the rows of each: the latest with at most [`MAX_MERGED`]
+/// rows in total. For a writer, stops at one that has more than twice the rows of all later ones, so that repeated
+/// merges rewrite each row only a few times; this does not apply to the latest [`MAX_LOOSE`] / 2.
 pub(crate) fn first_of_latest(
     rows: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator,
     of_writer: bool,

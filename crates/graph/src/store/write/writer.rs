@@ -21,14 +21,13 @@ use crate::{
     },
 };
 
-/// Age of a version from which a commit on it lists the log first: later records may be removed already.
+/// Time since the writer last caught up with the log after which a commit lists it first: later records may have been
+/// removed already.
 const LIST_AFTER: Duration = Duration::from_secs(300);
 
-/// Takes changes to a store and commits them. They are invisible before the commit, and each commit is a version: all
-/// of it, or nothing.
+/// Writer of a store. Its changes are invisible before a commit, and each commit is an atomic version.
 ///
-/// If a store has several writers, the last one that was made is the writer: commits of the others fail with
-/// [`Error::Fenced`].
+/// If a store has several writers, the one created last wins: commits of the others fail with [`Error::Fenced`].
 pub struct StoreWriter {
     store: GraphStore,
     /// Version that the next commit follows.
@@ -36,10 +35,10 @@ pub struct StoreWriter {
     seen: SteadyInstant,
     epoch: u64,
     pub(crate) pending: PendingChanges,
-    /// State with pending changes of the schema.
+    /// State of `head`, with pending changes of the schema.
     pub(crate) record: VersionRecord,
     attempt: Option<CommitAttempt>,
-    /// Attempted commits with other contents, which may still succeed.
+    /// Ids of attempted commits with other contents, which may still succeed.
     in_doubt: Vec<String>,
     /// Version of the last merge of committed deltas, or its last attempt.
     tidied: u64,
@@ -53,7 +52,7 @@ struct CommitAttempt {
 }
 
 impl GraphStore {
-    /// Becomes the writer: the previous one is fenced from now on. One commit.
+    /// Makes a writer, and fences the previous one from now on. Costs one commit.
     ///
     /// # Errors
     ///
@@ -147,10 +146,10 @@ impl StoreWriter {
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits pending changes as a version, and returns its number; without any, that of the last version. A small
-    /// commit is one request; after some dozens of them the latest are merged, as by [`GraphStore::compact`], so that
-    /// the log and lookups stay short. After an error nothing is visible and all changes are still pending: commit
-    /// again, add to them, or [`Self::rollback`].
+    /// Commits pending changes as a version, and returns its number; without changes, that of the last version. A small
+    /// commit is one request. After some dozens of commits the latest deltas are merged, as by [`GraphStore::compact`],
+    /// so that the log and lookups stay short. After an error nothing is visible and all changes are still pending:
+    /// commit again, add to them, or [`Self::rollback`].
     ///
     /// # Errors
     ///
@@ -250,7 +249,7 @@ impl StoreWriter {
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits a state that `change` makes of the newest one, such as that of a bulk load. Nothing may be pending.
+    /// Commits a state that `change` derives from the newest one, such as that of a bulk load. Nothing may be pending.
     ///
     /// # Errors
     ///
@@ -286,8 +285,8 @@ impl StoreWriter {
         Err(self.overtaken())
     }
 
-    /// Catches up with commits of others that are no writers: from the versions known here, or from the log if this
-    /// writer was idle for long or `asks`. Returns the version of the last attempt if it succeeded after all.
+    /// Catches up with other commits that did not fence this writer: from the versions known here, or from the log if
+    /// this writer was idle for long or `asks`. Returns the version of the last attempt if it succeeded after all.
     async fn catch_up(&mut self, asks: bool) -> Result<Option<u64>> {
         let newest = if self.seen.elapsed() < LIST_AFTER && !asks {
             self.store.latest()
@@ -305,7 +304,7 @@ impl StoreWriter {
             for version in known + 1..=newest.version() {
                 let record = self.store.core().log.read(version).await?;
                 if self.attempt.as_ref().is_some_and(|attempt| attempt.record.commit == record.commit) {
-                    // It succeeded, whatever came after it.
+                    // The attempt succeeded, regardless of later commits.
                     self.head = self.store.install(record).await;
                     done = Some(version);
                 } else if self.in_doubt.contains(&record.commit) {
@@ -321,7 +320,8 @@ impl StoreWriter {
         }
     }
 
-    /// Puts a record; if a record of another committer came first that is no takeover, continues from there.
+    /// Puts a record, and returns true. If another commit came first and is not a takeover, continues from it, and
+    /// returns false.
     async fn put(&mut self, record: Arc<VersionRecord>) -> Result<bool> {
         match self.store.core().log.put(&record).await? {
             RecordPutOutcome::Done => {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Reads the example with one passage of a file replaced: expects an error at `key` of that file in both modes.
+/// Reads the example with one passage of a file replaced, and expects an error at `key` of that file in both modes.
 #[track_caller]
 fn refuses(text: &str, from: &str, to: &str, key: &str, reason: &str) {
     let text = changed(text, from, to);

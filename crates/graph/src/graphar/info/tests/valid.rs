@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Changes the example so that it cannot be written; the error names `of` and `reason`.
+/// Makes the example unwritable by `change`, and expects an error that names `of` and `reason`.
 #[track_caller]
 fn unwritable(change: impl Fn(&mut GraphInfo), of: &str, reason: &str) {
     let mut graph = friends();

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Takes edges in the order of the list.
+/// Writer of an adjacency list, which takes edges in list order.
 #[derive(Debug)]
 pub(crate) struct AdjacencyListWriter<'a> {
     encoders: &'a mut ChunkEncoderPool,
@@ -28,7 +28,7 @@ pub(crate) struct AdjacencyListWriter<'a> {
     list: &'a Adjacency,
     schema: &'a SchemaRef,
     arrangement: AdjacencyLayout,
-    /// Part that is being filled.
+    /// Part being filled.
     part: u64,
     part_edges: u64,
     /// Number of edges of each vertex of the part; empty if the list is not ordered.
@@ -48,7 +48,7 @@ pub(crate) struct WrittenAdjacencyList {
     pub(crate) parts: Vec<u64>,
     /// Other end of the first edge of each chunk, part by part.
     pub(crate) firsts: Vec<i64>,
-    /// Chunks, counted over all parts, whose first edge has both ends in common with the edge before it.
+    /// Chunks, numbered across all parts, whose first edge has the same ends as the edge before it.
     pub(crate) continued: Vec<u64>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok((self.edges, self.written))
     }
 
-    /// Returns the part of an edge, and the end of the run of edges in the same part.
+    /// Returns the part of an edge, and the end of the run of edges in that part.
     fn stretch(&self, edges: &RecordBatch, start: usize) -> Result<(u64, usize)> {
         let aligned = self.aligned(edges)?.get(start..).unwrap_or_default();
         let part = |vertex: &i64| self.arrangement.part(*vertex as u64);
@@ -132,7 +132,7 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok(ends.values())
     }
 
-    /// Returns the vertex that an edge is listed by, and the other.
+    /// Returns the vertex that an edge is listed by, and its neighbour.
     fn ends(&self, edges: &RecordBatch, row: usize) -> Result<Option<(i64, i64)>> {
         let other = match self.list.order.aligned_by() {
             Side::Source => Side::Dest,
@@ -161,7 +161,7 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok(())
     }
 
-    /// Adds edges of the part to its chunk, as many as there is room for. Returns their number.
+    /// Adds edges to the part's current chunk until it is full. Returns the number added.
     async fn write_to_chunk(&mut self, edges: &RecordBatch) -> Result<usize> {
         let mut chunk = match self.chunk.take() {
             Some(chunk) => chunk,
@@ -217,7 +217,7 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok(())
     }
 
-    /// Writes the start of the edges of each vertex of the part, and the end of the last.
+    /// Writes the part's offsets: the start of each vertex's edges, and the end of the last.
     async fn write_offsets(&mut self) -> Result<()> {
         let mut end = 0;
         let ends = self.degrees.iter().map(|degree| {

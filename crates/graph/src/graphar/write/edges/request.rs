@@ -36,8 +36,8 @@ pub struct EdgeWrite {
 }
 
 impl EdgeWrite {
-    /// Returns a request for edges between vertices of two types, which were written before. Columns of `schema` other
-    /// than the ends are properties.
+    /// Returns a request for edges between vertices of two types, which must be written first. Columns of `schema`
+    /// other than the ends are properties.
     pub fn new(
         src_type: impl Into<String>,
         edge_type: impl Into<String>,
@@ -86,27 +86,27 @@ impl EdgeWrite {
         self
     }
 
-    /// Sets whether an edge from one vertex to another differs from one back; it is stored unchanged in both cases.
+    /// Sets whether an edge from `a` to `b` differs from one from `b` to `a`; it is stored unchanged in both cases.
     /// Default: true.
     pub fn with_directed(mut self, directed: bool) -> Self {
         self.directed = directed;
         self
     }
 
-    /// Sets the number of edges per chunk, 1 or more. Default: as all types of the graph.
+    /// Sets the number of edges per chunk, 1 or more. Default: as in `GraphWriteOptions`.
     pub fn with_chunk_size(mut self, edges: u64) -> Self {
         self.chunk_size = Some(edges);
         self
     }
 
-    /// Sets the format of its files. Default: as all types of the graph.
+    /// Sets the format of its files. Default: as in `GraphWriteOptions`.
     pub fn with_file_type(mut self, file_type: FileType) -> Self {
         self.file_type = Some(file_type);
         self
     }
 
-    /// Groups properties, each group in a file of its own per chunk. Properties in no group form another one. Default:
-    /// all in one group.
+    /// Groups properties; each group has its own file per chunk. Ungrouped properties form one more group. Default: all
+    /// in one group.
     pub fn with_groups<G, S>(mut self, groups: impl IntoIterator<Item = G>) -> Self
     where
         G: IntoIterator<Item = S>,
@@ -140,7 +140,7 @@ impl EdgeWrite {
             let reason = format!("column {} cannot be both ends of an edge", self.source);
             return Err(unwritable(&of, reason));
         }
-        // End columns may have the names that GraphAr reserves.
+        // End columns may have names that GraphAr reserves.
         let others = names.iter().filter(|name| **name != self.source && **name != self.destination);
         check_columns(&of, others.map(String::as_str))?;
         if self.adjacencies.is_empty() {

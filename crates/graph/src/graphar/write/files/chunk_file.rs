@@ -23,7 +23,7 @@ pub(crate) struct ChunkFileSpec {
     pub(crate) file: String,
     pub(crate) file_type: FileType,
     pub(crate) schema: SchemaRef,
-    /// Columns whose values do not repeat, or only in runs: a dictionary attempt would waste time.
+    /// Number of leading columns whose values do not repeat, or only in runs: dictionary encoding would waste time.
     pub(crate) distinct: usize,
     /// Maximum number of rows.
     pub(crate) rows: u64,
@@ -34,7 +34,7 @@ pub(crate) struct ChunkFileSpec {
 pub(crate) struct ChunkEncodeOptions {
     pub(crate) compression: Compression,
     pub(crate) orc_compression: OrcCompression,
-    /// Per file.
+    /// Memory per file.
     pub(crate) memory: ByteSize,
     pub(crate) threads: usize,
 }
@@ -64,7 +64,7 @@ impl ChunkFileWriter {
             return Ok(self.writer.write(rows).await?);
         }
 
-        // Rows of a graph are read by number, so that no line may be empty.
+        // Rows of a graph are read by number, so no line may be empty.
         let batch = rows.clone();
         let name = self.name.clone();
         let text = run_blocking(move || encode(&batch, name)).await??;

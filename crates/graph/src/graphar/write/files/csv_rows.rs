@@ -19,7 +19,7 @@ pub(super) fn encode(rows: &RecordBatch, name: String) -> Result<Vec<u8>> {
     }
 }
 
-/// Quotes or rejects empty lines, which nulls become in a file with one column: readers skip them, which would shift
+/// Quotes or rejects empty lines, which nulls produce in a file with one column: readers skip them, which would shift
 /// the following rows.
 fn without_empty_lines(text: &[u8], data_type: &DataType, name: String) -> Result<Vec<u8>> {
     if *data_type == DataType::Utf8 {

@@ -1,11 +1,11 @@
-//! Encodes many files concurrently, each in a task of its own that takes rows as they come.
+//! Encodes many files concurrently, each in a task that takes rows from its own queue.
 //!
 //! ```text
 //! feeder -> OpenChunk -> a queue for each file -> task: encoder -> sink -> GraphOutput
 //! ```
 //!
-//! The feeder's lead is bounded in bytes, so that one chunk is encoded while rows of the next arrive, and memory is
-//! bounded however large chunks are.
+//! The queued rows are bounded in bytes: one chunk is encoded while rows of the next arrive, and memory stays bounded
+//! regardless of the chunk size.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const MIN_MEMORY: usize = 1 << 20;
 const UNIT: usize = 1 << 10;
 /// Approximate bytes of a value in an encoder.
 const VALUE: u64 = 12;
-/// Maximum rows whose values an encoder holds: those of a row group.
+/// Maximum rows whose values an encoder buffers: one row group.
 const ROWS: u64 = 1 << 20;
 
 /// Encodes files. Dropping it cancels those in progress.
@@ -52,7 +52,7 @@ pub(crate) struct ChunkEncoderPool {
     /// Bytes of rows that may be queued for encoders.
     ahead: Arc<Semaphore>,
     ahead_units: usize,
-    /// Permits of files that encode concurrently.
+    /// Permits for concurrent encoding.
     turns: Arc<Semaphore>,
     sealed: Vec<(String, Sealed)>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct OpenChunk {
 
 #[derive(Debug)]
 struct OpenChunkFile {
-    /// Its columns among those of the rows.
+    /// Positions of its columns in the chunk's rows.
     columns: Vec<usize>,
     queue: mpsc::UnboundedSender<EncoderMessage>,
 }
@@ -75,7 +75,7 @@ struct OpenChunkFile {
 #[derive(Debug)]
 enum EncoderMessage {
     Rows(RecordBatch, OwnedSemaphorePermit),
-    /// End of the rows. A queue that ends without it was cancelled.
+    /// End of the rows. A queue closed without it was cancelled.
     End,
 }
 
@@ -108,7 +108,8 @@ impl ChunkEncoderPool {
         encoders
     }
 
-    /// Divides memory among files of `rows` rows, `together` of them open at a time, with `columns` columns in all.
+    /// Divides memory among files of `rows` rows. `together` of them are open at a time, with `columns` columns in
+    /// total.
     pub(crate) fn divide_memory(&mut self, memory: usize, rows: u64, columns: usize, together: usize) {
         let values = rows.min(ROWS).saturating_mul(columns.div_ceil(together.max(1)) as u64);
         let usual = (self.threads * FILES_PER_THREAD).max(MIN_FILES);
@@ -134,7 +135,7 @@ impl ChunkEncoderPool {
         Ok(())
     }
 
-    /// Opens the files of a chunk, each with its columns among those of the rows to come.
+    /// Opens the files of a chunk, each with the positions of its columns in the rows to come.
     pub(crate) async fn open(&mut self, files: Vec<(ChunkFileSpec, Vec<usize>)>) -> Result<OpenChunk> {
         self.make_room(files.len()).await?;
         let files = files.into_iter().map(|(plan, columns)| {
@@ -167,7 +168,7 @@ impl ChunkEncoderPool {
     /// Ends the files of a chunk.
     pub(crate) fn end(&mut self, chunk: OpenChunk) {
         for file in chunk.files {
-            // A receiver that is gone has failed; its error is collected later.
+            // A closed queue means that its task failed; the error is collected later.
             let _ = file.queue.send(EncoderMessage::End);
         }
     }
@@ -191,7 +192,7 @@ impl ChunkEncoderPool {
         }
     }
 
-    /// Waits until `more` further files may start, and reports errors.
+    /// Waits until `more` files may start, and reports errors of finished ones.
     async fn make_room(&mut self, more: usize) -> Result<()> {
         while let Some(done) = self.tasks.try_join_next() {
             self.take(done)?;
@@ -211,7 +212,7 @@ impl ChunkEncoderPool {
         Ok(())
     }
 
-    /// Returns the reason why a file takes no more rows.
+    /// Returns the error of the task that takes no more rows.
     async fn failure(&mut self) -> Error {
         while let Some(done) = self.tasks.join_next().await {
             if let Err(error) = self.take(done) {

@@ -1,8 +1,8 @@
-//! Destination of a graph's files: a folder in which they appear together, or an object store in which only the graph's
-//! own file makes them a graph.
+//! Destination of a graph's files: a folder in which they appear together, or an object store in which they become a
+//! graph when the graph's own file is put.
 //!
-//! Chunks are objects under their final names at once: thousands of open uploads would hold as many parts in memory. If
-//! the write fails they are removed.
+//! In an object store, chunks are put under their final names at once: thousands of open uploads would hold as many
+//! parts in memory. If the write fails, they are removed.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
 /// Concurrent requests to an object store.
 const REQUESTS: usize = 16;
 
-/// Takes files. If dropped before it is published, it leaves none.
+/// Set of output files. If it is dropped before it is published, no files remain.
 #[derive(Debug)]
 pub(crate) struct GraphOutput {
     base: Destination,
@@ -69,7 +69,7 @@ impl GraphOutput {
         };
 
         if overwrite == Overwrite::Replace && matches!(place, GraphOutputTarget::Store { .. }) {
-            // Its chunks are replaced one by one from now on.
+            // From here on, chunks of existing graphs are replaced one by one.
             remove_graphs(&base).await?;
         }
         Ok(Self { base, overwrite, place })
@@ -101,15 +101,15 @@ impl GraphOutput {
             GraphOutputTarget::Store { put, .. } => {
                 let path = self.path(file)?;
                 let bytes = sink.finish().await?;
-                // Only now the object is known to be from this write: after an error it may be another's.
+                // Only now is the object known to be from this write: after an error it may be another writer's.
                 put.paths.lock().push(path);
                 Ok(FinishedFile { bytes, sealed: None })
             }
         }
     }
 
-    /// Gives all files their names, and then the last of the texts its own, which makes the others a graph. Returns the
-    /// bytes of the texts.
+    /// Publishes all files under their names, and finally the last of the texts, which makes the others a graph.
+    /// Returns the bytes of the texts.
     pub(crate) async fn publish(
         self,
         files: Vec<(String, Sealed)>,
@@ -140,7 +140,7 @@ impl GraphOutput {
                 set.publish(is_of_graph).await?;
             }
             GraphOutputTarget::Store { put, .. } => {
-                // The graph exists from here on, whatever fails.
+                // From here on the graph exists, even if a later step fails.
                 let kept = std::mem::take(&mut *put.paths.lock());
                 if overwrite == Overwrite::Replace {
                     remove_others(&base, &kept).await?;
@@ -165,7 +165,7 @@ impl GraphOutput {
         Ok((bytes, sealed))
     }
 
-    /// Removes all that was written, and waits until it is gone.
+    /// Removes everything that was written, and waits until it is gone.
     pub(crate) async fn remove(self) {
         match self.place {
             GraphOutputTarget::Folder(set) => {
@@ -265,7 +265,7 @@ impl Drop for UploadedObjects {
     }
 }
 
-/// Returns true for names of a graph's files, which the next graph replaces.
+/// Returns true if a file name belongs to a graph, so that a new graph replaces the file.
 fn is_of_graph(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_numbered = |kind: &str| {

@@ -38,7 +38,7 @@ pub(crate) struct EndpointResolver {
 struct EndpointColumn {
     column: InputColumnCast,
     vertices: EndpointVertices,
-    /// The column has vertex indexes, not keys.
+    /// True if the column has vertex indexes, not keys.
     by_index: bool,
 }
 

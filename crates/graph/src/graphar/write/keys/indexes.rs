@@ -10,8 +10,8 @@ pub(crate) enum VertexIndexVec {
 }
 
 impl VertexIndexVec {
-    /// Returns an empty vector for numbers below `bound`, with reserved address space for `room` of them: unused space
-    /// takes no memory, and nothing has to move.
+    /// Returns an empty vector for numbers below `bound`, with address space reserved for `room` of them: unused space
+    /// takes no memory, and growth copies nothing.
     pub(crate) fn below(bound: u64, room: usize) -> Self {
         if Self::width(bound) == size_of::<u32>() {
             Self::Narrow(with_room(room))
@@ -61,7 +61,7 @@ impl VertexIndexVec {
     }
 }
 
-/// Reserves space if the system grants it; otherwise the vector grows.
+/// Reserves space if the allocator grants it; otherwise the vector grows on demand.
 fn with_room<T>(room: usize) -> Vec<T> {
     let mut all = Vec::new();
     let _ = all.try_reserve_exact(room);

@@ -1,4 +1,4 @@
-//! Integer keys: a range while each is one more than the last, then a hash table.
+//! Integer keys: a range as long as they are consecutive, then a hash table.
 
 use std::hash::BuildHasher;
 
@@ -73,7 +73,7 @@ impl IntKeyIndex {
         if count <= held {
             return Ok(());
         }
-        // The old table is freed once the new one is filled.
+        // While the table grows, the old and the new one are both in memory.
         if count > MAX_KEYS || Self::needed(count) + self.memory() as u64 > limit as u64 {
             return Err(KeyInsertError::TooLarge);
         }

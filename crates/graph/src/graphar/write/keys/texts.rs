@@ -21,7 +21,7 @@ pub(crate) struct StringKeyIndex {
     hasher: DefaultHashBuilder,
 }
 
-/// Entry with half the hash: few other texts are compared, and none when the table grows.
+/// Entry with half of the hash: a lookup compares few other texts, and growing the table compares none.
 #[derive(Clone, Copy, Debug)]
 struct StringKeyEntry {
     hash: u32,

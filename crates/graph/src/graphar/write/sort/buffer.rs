@@ -14,10 +14,10 @@ use crate::{
     slice_bytes::slice_bytes,
 };
 
-/// Rows of a block of properties: a shift finds the block of a row.
+/// Binary logarithm of the rows per block of properties: a shift finds the block of a row.
 const BLOCK_BITS: u32 = 14;
 const BLOCK: usize = 1 << BLOCK_BITS;
-/// Bytes per edge beyond its own: its place in the order, and its sort key.
+/// Bytes that a sort adds per edge: its position in the order, and its sort key.
 const OVERHEAD: usize = 24;
 /// Limit of the 4-byte edge numbers.
 const MAX_EDGES: usize = u32::MAX as usize;
@@ -26,7 +26,7 @@ const MAX_EDGES: usize = u32::MAX as usize;
 #[derive(Debug)]
 pub(crate) struct EdgeSortBuffer {
     edges: BufferedEdges,
-    /// Makes blocks of batches; `None` if edges have no properties.
+    /// Coalesces batches into blocks; `None` if edges have no properties.
     blocks: Option<BatchCoalescer>,
     bytes: usize,
     /// Numbers of source and destination vertices.
@@ -42,14 +42,14 @@ pub(crate) struct BufferedEdges {
     schema: SchemaRef,
     pub(crate) source: VertexIndexVec,
     pub(crate) destination: VertexIndexVec,
-    /// All of [`BLOCK`] rows but the last.
+    /// Blocks of [`BLOCK`] rows; the last may have fewer.
     properties: Vec<RecordBatch>,
 }
 
 impl EdgeSortBuffer {
     /// Returns a buffer of `memory` bytes for edges with both ends and properties, between `bounds` vertices.
     pub(crate) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
-        // Rows that arrive together are taken in before any sort.
+        // Rows that arrive together are buffered before any sort.
         let room = (memory / bytes_of_edge(bounds)).min(MAX_EDGES) + ROWS_AT_ONCE;
         let has_some = !properties.fields().is_empty();
         let blocks = has_some.then(|| BatchCoalescer::new(Arc::new(properties.clone()), BLOCK));
@@ -72,7 +72,7 @@ impl EdgeSortBuffer {
         self.bytes
     }
 
-    /// Returns true if `more` further edges would exceed the limit of edge numbers.
+    /// Returns true if `more` edges would exceed the limit of edge numbers.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         self.len() + more > MAX_EDGES
     }

@@ -1,8 +1,8 @@
 //! Order of edges in an adjacency list.
 //!
-//! Edges are first distributed to the parts of the list, stably. Then stretches of parts are sorted in parallel, as
-//! integers that pack both ends and the place of an edge: only integers are compared, and edges of the same ends keep
-//! their order.
+//! Edges are first partitioned into the parts of the list, stably. Then stretches of parts are sorted in parallel, as
+//! integers that pack both ends and the position of an edge: only integers are compared, and edges with the same ends
+//! keep their order.
 
 use std::{ops::Range, thread};
 
@@ -55,7 +55,7 @@ impl AdjacencyLayout {
         self.vertices.div_ceil(self.part_size.max(1))
     }
 
-    /// Returns the places of all edges, in the order of the list.
+    /// Returns the row numbers of all edges, in list order.
     pub(crate) fn sort(&self, edges: &BufferedEdges, threads: usize) -> Vec<u32> {
         let (mut rows, ends) = self.partition(edges);
         if !self.order.is_ordered() {
@@ -90,7 +90,7 @@ impl AdjacencyLayout {
         rows
     }
 
-    /// Returns the places of edges part by part, and the end of each part.
+    /// Returns the row numbers of edges part by part, and the end of each part.
     fn partition(&self, edges: &BufferedEdges) -> (Vec<u32>, Vec<u32>) {
         let count = edges.len() as u32;
         let parts = usize::try_from(self.parts()).unwrap_or(usize::MAX);
@@ -181,7 +181,7 @@ fn bits(most: u64) -> u32 {
     u64::BITS - most.leading_zeros()
 }
 
-/// Groups whole parts into stretches that are worth a thread.
+/// Groups whole parts into stretches large enough for a thread.
 fn stretches_of(ends: &[u32]) -> Vec<Range<usize>> {
     let mut stretches = Vec::new();
     let mut start = 0;

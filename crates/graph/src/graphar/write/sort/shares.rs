@@ -14,7 +14,8 @@ pub(crate) struct WriterMemoryBudget {
 }
 
 impl WriterMemoryBudget {
-    /// Divides the memory after the `keys` bytes that keys already take. The rest is for incoming and gathered batches.
+    /// Divides the memory that remains besides the `keys` bytes that keys already take. What is not assigned is for
+    /// incoming and gathered batches.
     pub(crate) fn new(memory: ByteSize, keys: usize) -> Self {
         let memory = memory.as_usize();
         let left = memory.saturating_sub(keys);

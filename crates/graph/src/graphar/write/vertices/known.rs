@@ -1,4 +1,4 @@
-//! State kept of vertices that arrived: their keys, until edges have referred to them, and their labels.
+//! State kept for written vertices: their keys, for resolving edges, and their labels.
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
@@ -88,7 +88,7 @@ impl KeyAndLabelBuilder {
         self.text_bytes += keys.map_or(0, |keys| text_bytes(keys.as_ref()));
     }
 
-    /// Returns the error after all keys were counted that did not fit.
+    /// Returns the error for keys that do not fit, once all of them have been counted.
     pub(crate) fn too_large(&self, input: &InputColumns, memory: ByteSize) -> Error {
         let needed = |key: &IndexedKeyColumn| key.keys.needed(self.count, self.text_bytes);
         // The hash table is copied when it grows.

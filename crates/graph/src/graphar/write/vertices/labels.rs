@@ -31,8 +31,8 @@ pub(crate) struct LabelColumnsBuilder {
 }
 
 impl LabelColumnsBuilder {
-    /// Returns a builder for the labels of a column, or the given ones, or both, if the column has no others. `None`
-    /// without either.
+    /// Returns a builder for the labels of a column, for the given labels, or for both if the column has no others;
+    /// `None` without either.
     pub(crate) fn new(input: &InputColumns, column: Option<&str>, names: &[String]) -> Result<Option<Self>> {
         if column.is_none() && names.is_empty() {
             return Ok(None);

@@ -51,35 +51,35 @@ impl VertexWrite {
         }
     }
 
-    /// Sets the key column: integers or strings, unique and not null. Edges refer to vertices by it. Until the graph is
-    /// finished all keys are in memory: about 30 bytes per integer, unless each is one more than the one before, and
-    /// about 25 bytes plus its length per string. Default: none.
+    /// Sets the key column: integers or strings, unique and not null. Edges refer to vertices by it. All keys are in
+    /// memory until the graph is finished: about 30 bytes per integer, unless they are consecutive, and about 25 bytes
+    /// plus its length per string. Default: none.
     pub fn with_key(mut self, column: impl Into<String>) -> Self {
         (self.key, self.has_map) = (Some(column.into()), true);
         self
     }
 
-    /// Declares a primary key without checking it: nothing is kept in memory, and edges refer to vertices by index.
+    /// Declares a primary key without checking it: no keys are kept in memory, and edges refer to vertices by index.
     /// Default: none.
     pub fn with_primary(mut self, column: impl Into<String>) -> Self {
         (self.key, self.has_map) = (Some(column.into()), false);
         self
     }
 
-    /// Sets the number of vertices per chunk, 1 or more. Default: as all types of the graph.
+    /// Sets the number of vertices per chunk, 1 or more. Default: as in `GraphWriteOptions`.
     pub fn with_chunk_size(mut self, vertices: u64) -> Self {
         self.chunk_size = Some(vertices);
         self
     }
 
-    /// Sets the format of its files. Default: as all types of the graph.
+    /// Sets the format of its files. Default: as in `GraphWriteOptions`.
     pub fn with_file_type(mut self, file_type: FileType) -> Self {
         self.file_type = Some(file_type);
         self
     }
 
-    /// Groups properties, each group in a file of its own per chunk. Properties in no group form another one. Default:
-    /// the key in one group, all others in another.
+    /// Groups properties; each group has its own file per chunk. Ungrouped properties form one more group. Default: the
+    /// key in one group, all others in another.
     pub fn with_groups<G, S>(mut self, groups: impl IntoIterator<Item = G>) -> Self
     where
         G: IntoIterator<Item = S>,
@@ -89,7 +89,7 @@ impl VertexWrite {
         self
     }
 
-    /// Sets the column with the labels of each vertex, a list of strings or one string; it is no property. Default:
+    /// Sets the column with the labels of each vertex, a list of strings or one string; it is not a property. Default:
     /// none.
     pub fn with_labels_column(mut self, column: impl Into<String>) -> Self {
         self.labels_column = Some(column.into());
@@ -132,7 +132,7 @@ impl VertexWrite {
         let properties = info.groups.iter().flat_map(|group| &group.properties);
         let columns = properties.map(|property| {
             if property.is_primary && self.has_map {
-                // The key index finds nulls.
+                // The key index reports nulls.
                 input.nullable_column(&property.name, property.arrow())
             } else {
                 input.column_of(property)

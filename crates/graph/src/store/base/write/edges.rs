@@ -87,7 +87,7 @@ fn no_columns() -> Arc<Schema> {
     Arc::new(Schema::empty())
 }
 
-/// Streams `count` rows of no columns.
+/// Streams `count` rows without columns.
 fn rows(count: u64) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let options =
         RecordBatchOptions::new().with_row_count(Some(usize::try_from(count).unwrap_or(usize::MAX)));

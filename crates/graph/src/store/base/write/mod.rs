@@ -32,7 +32,7 @@ pub(crate) struct BaseChunkSizes {
     pub(crate) keys_chunk: u64,
 }
 
-/// Default rows per chunk. Its files, of numbers, are no larger than the first request's read-ahead, so that a cold
+/// Default rows per chunk. A file of this many numbers is no larger than the first request's read-ahead, so that a cold
 /// edge lookup costs one request for its offsets, and one for each file of its chunk.
 pub(crate) const CHUNK: u64 = 1 << 16;
 
@@ -64,7 +64,7 @@ impl BaseWriter {
     }
 
     pub(crate) fn options(&self, memory: usize) -> GraphWriteOptions {
-        // Names are unique: an existing object is this write's own, from a request that was retried.
+        // Names are unique: an existing object was put by this write, in a request that was retried.
         let overwrite = match self.root {
             Destination::File(_) => Overwrite::Refuse,
             Destination::Object { .. } => Overwrite::Replace,
@@ -168,7 +168,7 @@ fn count_files(folder: &std::path::Path) -> std::io::Result<u64> {
     Ok(count)
 }
 
-/// Returns the groups of properties as a base describes them.
+/// Returns the groups of properties in the form of a base's description.
 pub(crate) fn described(groups: &[PropertyGroup]) -> Vec<BaseGroupInfo> {
     let group = |group: &PropertyGroup| BaseGroupInfo {
         prefix: group.prefix.clone(),

@@ -91,8 +91,9 @@ struct VertexKeyCollector {
     map: Option<VertexKeyIndex>,
     /// Memory for the map, in bytes.
     share: usize,
-    /// Vertices without a key since they were deleted, by their indexes in the store, and the index of the first.
+    /// Deleted vertices, by their indexes in the store. Their keys are skipped.
     deleted: Arc<Budgeted<DeletionSet>>,
+    /// Index of the first vertex in the store.
     first: u64,
 }
 
@@ -117,7 +118,7 @@ impl VertexKeyCollector {
         if let Some(map) = &mut self.map {
             match map.insert(&keys, self.share) {
                 Ok(()) => {}
-                // Edges will be resolved from the key files.
+                // Edges are then resolved by the key files.
                 Err(KeyInsertError::TooLarge) => self.map = None,
                 Err(KeyInsertError::Null { row }) => {
                     return Err(wrong_row(of, column, first + row as u64, "the key is null"));
@@ -146,8 +147,8 @@ fn twice(of: &str, column: &str, key: &str, earlier: u64, later: u64) -> Error {
 }
 
 impl BaseWriter {
-    /// Writes vertices, with indexes from `first` on in their order of arrival: batches of `fields`. `keep_keys` keeps
-    /// keys in memory for edges that refer to vertices by them.
+    /// Writes vertices from batches of `fields`, with indexes from `first` on in their order of arrival. `keep_keys`
+    /// keeps their keys in memory, for resolving edges that refer to them.
     ///
     /// # Errors
     ///
@@ -164,8 +165,7 @@ impl BaseWriter {
         self.vertices_without(type_name, key, fields, first, batches, keep_keys, Arc::default()).await
     }
 
-    /// Writes as [`Self::vertices`], with the indexes of deleted vertices: they keep their places, and are not found by
-    /// keys.
+    /// Writes as [`Self::vertices`], except for deleted vertices: they keep their indexes, but are not found by key.
     #[expect(clippy::too_many_arguments, reason = "what is written, and what of it is left out")]
     pub(crate) async fn vertices_without(
         &self,
@@ -290,7 +290,7 @@ impl BaseWriter {
                     KeyFences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
                 }
 
-                // A receiver that is gone has failed, and reports why.
+                // If the receiver is closed, its task has failed and reports why.
                 if sender.blocking_send(globally(&batch, first)?).is_err() {
                     break;
                 }
@@ -319,7 +319,7 @@ impl BaseWriter {
     }
 }
 
-/// Shifts indexes to those in the store.
+/// Shifts indexes by `first`, so that they are those in the store.
 fn globally(batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
     let indexes =
         batch.column(1).as_primitive::<Int64Type>().unary::<_, Int64Type>(|index| index + first as i64);
@@ -339,8 +339,8 @@ async fn write_keys(sinks: &Sinks, to: &Destination, batch: RecordBatch) -> Resu
     Ok(writer.finish().await?.bytes)
 }
 
-/// Groups properties: the key, each text and each list in groups of their own, and all narrow ones together, so that
-/// reading one text reads no other.
+/// Groups properties: the key, each string and each list in a group of its own, and all fixed-width ones together, so
+/// that reading one string column reads no other.
 fn groups(key: Option<&str>, fields: &[FieldRef]) -> Vec<Vec<String>> {
     let (narrow, wide): (Vec<&FieldRef>, Vec<&FieldRef>) = fields
         .iter()
