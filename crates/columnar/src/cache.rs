@@ -1,4 +1,4 @@
-//! The cache of a process: pages, decoded chunks and metadata in one memory budget, and the stores that scans read
+//! Process-wide cache of pages, decoded chunks and metadata in one memory budget, and of the stores that scans read
 //! through.
 
 pub(super) mod chunk_cache;
@@ -85,17 +85,17 @@ impl StoreRegistry {
     }
 }
 
-/// Bytes that decodes may always hold, beside the budget: decoding whole row groups is many times faster than page by
-/// page.
+/// Bytes that decodes may always hold, in addition to the budget: decoding whole row groups is many times faster than
+/// page by page.
 const DECODE_FLOOR: ByteSize = ByteSize::mib(32);
-/// Maximum share of the memory for decodes: one in this many bytes.
+/// Decodes may hold up to `1 / WORKING_DIVISOR` of the memory.
 const WORKING_DIVISOR: u64 = 4;
 
 /// The memory of running decodes: a part of the budget, bounded so that one scan does not evict the chunks of others.
 #[derive(Debug)]
 pub(crate) struct DecodeBudget {
     limit: Budget,
-    /// Memory of decodes if `limit` is exhausted.
+    /// Memory for decodes once `limit` is exhausted.
     floor: Budget,
     budget: Budget,
 }
@@ -108,12 +108,12 @@ pub(crate) struct DecodeReservation {
 }
 
 impl DecodeBudget {
-    /// Returns the maximum bytes of one decode, of the budget or of the floor.
+    /// Returns the maximum bytes of one decode: the larger of the budget and the floor.
     pub(crate) fn capacity_or_floor(&self) -> u64 {
         self.limit.capacity().max(self.floor.capacity())
     }
 
-    /// Reserves memory for a decode, of the floor if other decodes exhaust the limit.
+    /// Reserves memory for a decode, from the floor if other decodes exhaust the limit.
     pub(crate) fn try_reserve_or_floor(&self, bytes: u64) -> Option<DecodeReservation> {
         let of_floor = || {
             let limited = self.floor.try_reserve(Holder::Decodes, bytes)?;
@@ -230,8 +230,8 @@ impl Cache {
         self.inner.pages.budget_stats()
     }
 
-    /// Charges bytes that a caller holds to the budget, even if they are not free, until the reservation is dropped:
-    /// pages and decoded chunks are evicted for them.
+    /// Charges bytes that a caller holds to the budget, even if that many are not free, until the reservation is
+    /// dropped. Pages and decoded chunks are evicted to make room.
     pub fn hold(&self, bytes: u64) -> Reservation {
         self.inner.pages.budget().hold(Holder::Other, bytes)
     }

@@ -21,13 +21,13 @@ pub(crate) enum ChunkRepresentation {
     Native,
     /// A dictionary, even if the file fell back to plain values.
     Dictionary,
-    /// All rows of all row groups or stripes in one array, whose name and type have this id of
+    /// All rows of all row groups or stripes in one array. The id identifies the column's name and type, see
     /// [`ChunkCache::column_id`](crate::cache::chunk_cache::ChunkCache::column_id).
     Whole(u32),
 }
 
 impl ChunkRepresentation {
-    /// Returns a number for it, unique among representations.
+    /// Returns a number that is unique among representations.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Self::Native => 0,
@@ -130,8 +130,8 @@ impl PassingRows {
     }
 }
 
-/// Collects the segments of a dense chunk as they are decoded: all their rows, or only those that pass the filter, so
-/// that the others are never in memory together.
+/// Collector of the segments of a dense chunk as they are decoded: all their rows, or only those that pass the filter,
+/// so that the others are never in memory together.
 pub(crate) struct SegmentCollector<'a> {
     passing: Option<&'a PassingRows>,
     segments: Vec<ArrayRef>,

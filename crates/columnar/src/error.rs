@@ -50,7 +50,7 @@ pub enum Error {
         object: String,
     },
 
-    /// The keys do not decrypt the file. Pass those that it was written with; if they are right, the file is corrupt.
+    /// The keys do not decrypt the file. Pass those with which it was written; if they are right, the file is corrupt.
     #[error("{object}: {}cannot be decrypted with the keys given: {reason}", location_prefix(None, .column.as_deref(), None))]
     Decryption {
         /// The object.
@@ -198,7 +198,7 @@ impl Error {
     }
 }
 
-/// Formats the location of an error, to go before its reason.
+/// Formats the location of an error, as a prefix of its reason.
 fn location_prefix(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) -> String {
     let mut place = String::new();
     if let Some(row_group) = row_group {

@@ -1,4 +1,4 @@
-//! Columns of one file as one array each: for readers that keep reading the same files by row.
+//! Columns of one file as one array each: for readers that repeatedly read the same files by row.
 //!
 //! A scan streams batches of many files. Here a column of a file is one array of the type that the caller wants, cached
 //! as it is, so that a hit is a table lookup that neither slices nor casts.
@@ -31,7 +31,7 @@ use crate::{
     recent::RecentChunk,
 };
 
-/// Hits of a column after which the cache counts them.
+/// Number of hits of a column after which they are added to the counters of the cache.
 const COUNTED: u64 = 16;
 
 /// The kind of a file.
@@ -46,7 +46,7 @@ pub enum FileKind {
 /// Arrays of columns that were requested together.
 pub type Columns = SmallVec<[ArrayRef; 4]>;
 
-/// A file opened for some of its columns. It stays at the version that was opened, whatever is written later.
+/// A file opened for some of its columns. It keeps reading the version that was opened, whatever is written later.
 #[derive(Debug)]
 pub struct FileColumns {
     cache: Cache,
@@ -88,8 +88,8 @@ struct FileColumnsRequest {
 }
 
 impl FileColumns {
-    /// Opens a file for columns of these names and types. A column of another type is cast, and one that the file does
-    /// not have is missing ([`Self::has`]).
+    /// Opens a file for columns of these names and types. A column of another type is cast, and one that the file lacks
+    /// is missing ([`Self::has`]).
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl FileColumns {
         matches!(self.columns.get(column), Some(Some(_)))
     }
 
-    /// Returns the type of a column in the file, if it is not the type that it was opened for.
+    /// Returns the type of a column in the file, if it differs from the type that the file was opened for.
     pub fn stored_as(&self, column: usize) -> Option<&DataType> {
         self.columns.get(column)?.as_ref()?.stored.as_deref()
     }

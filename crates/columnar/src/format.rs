@@ -67,7 +67,7 @@ impl FileMetadata {
         }
     }
 
-    /// Returns the error of a file whose last bytes are of no format: its first bytes show whether it is truncated.
+    /// Returns the error of a file whose last bytes match no format: its first bytes show whether it is truncated.
     async fn unknown(object: &OpenObject) -> Result<Error> {
         let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(4)))).await?;
         let head = head.into_iter().next().unwrap_or_default();
@@ -81,7 +81,7 @@ impl FileMetadata {
         Ok(Error::corrupt(object.name(), reason))
     }
 
-    /// Returns whether it was read with keys: then it may not be shared with readers that have none.
+    /// Returns whether the metadata was decrypted with keys: then it must not be shared with readers that have none.
     pub(crate) fn is_decrypted(&self) -> bool {
         matches!(&self.file, ColumnarFile::Parquet(file) if file.is_decrypted())
     }
@@ -216,8 +216,8 @@ impl FileMetadata {
         }
     }
 
-    /// Returns whether a chunk is stored as a dictionary, or cannot become one: chunks of ORC always are as the stripe
-    /// stores them.
+    /// Returns whether a chunk is stored as a dictionary, or cannot become one. True for all chunks of ORC, which are
+    /// always decoded as the stripe stores them.
     pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
         match &self.file {
             ColumnarFile::Parquet(file) => file.is_dictionary(unit, column),
@@ -272,7 +272,7 @@ impl FileMetadata {
         }
     }
 
-    /// Checks that these bytes are of the opened version, after all of them are decoded.
+    /// Checks that these bytes are of the opened version. Must be called after all of them are decoded.
     pub(crate) async fn check(bytes: &RowGroupBytes) -> Result<()> {
         match bytes {
             RowGroupBytes::Parquet(bytes) => bytes.check().await,

@@ -1,11 +1,11 @@
-//! Reads columns of Parquet and ORC files: decodes them once, caches them as the dictionaries that they are stored as,
-//! and filters them in place.
+//! Reads columns of Parquet and ORC files: decodes them once, caches them in the dictionary encoding of the file, and
+//! filters them in place.
 //!
 //! - A [`ScanRequest`] describes a scan, [`ScanRequest::plan`] finds the files and decides the schema, and
 //!   [`Scan::stream`] returns record batches in the order of files and rows.
 //! - A [`TableWriter`] writes one file of any format; [`parquet::ParquetWriter`] and [`orc::OrcWriter`] write one file of
 //!   their own format; a [`DatasetWriter`] writes a folder of files.
-//! - A [`Cache`] holds what scans read and decoded, and bounds their memory.
+//! - A [`Cache`] holds the pages and chunks that scans have read and decoded, and bounds their memory.
 //!
 //! ```
 //! use std::sync::Arc;

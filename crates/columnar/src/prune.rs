@@ -285,7 +285,7 @@ impl<'a> PruningColumn<'a> {
             (ValuePredicate::Set(set), PruningBounds::Whole(min, max)) => {
                 among(at(min, part), at(max, part), set)
             }
-            // The bounds do not cover NaN, so not all values are known to pass.
+            // The bounds do not cover NaN, so it is unknown whether all values pass.
             (ValuePredicate::Float { op, value }, PruningBounds::Float(min, max)) => {
                 match compared(at(min, part), at(max, part), *op, value) {
                     PruneVerdict::None => PruneVerdict::None,
@@ -347,7 +347,7 @@ impl<'a> PruningColumn<'a> {
     }
 }
 
-/// Returns no literal for zero, whose two representations are equal but differ in a bloom filter.
+/// Returns `None` for zero, whose two representations are equal but differ in a bloom filter.
 fn float_literal(value: f64) -> Option<Literal> {
     (value != 0.0).then_some(Literal::Float(value))
 }

@@ -1,6 +1,6 @@
 //! Lock-free fast path for the chunk cache: one `Weak` per chunk, valid while the eviction epoch is unchanged.
 //!
-//! After an eviction lookups go to the cache again, so that its policy sees which chunks are in use.
+//! After an eviction, lookups go to the cache again, so that its policy sees which chunks are in use.
 
 use std::sync::{
     Arc, OnceLock, Weak,
@@ -90,7 +90,8 @@ impl RecentChunk {
         self.later.read().as_deref().and_then(WeakChunk::upgrade)
     }
 
-    /// Remembers a chunk that was resident in an epoch, which was read before the lookup; 0 if it may not be resident.
+    /// Remembers a chunk that was resident in the epoch `state`, which must be read before the lookup, or be 0 if the
+    /// chunk may not be resident.
     pub(crate) fn remember(&self, chunk: &Chunk, state: u64) {
         let is_first = self.first.get_or_init(|| WeakChunk::of(chunk)).is(chunk);
         if !is_first && !self.later.read().as_ref().is_some_and(|later| later.is(chunk)) {
@@ -113,7 +114,7 @@ const MAX_CHUNKS: usize = 1 << 16;
 const REPRESENTATIONS: usize = 2;
 
 impl RecentChunks {
-    /// Makes the fast paths of a file with `units` row groups or stripes and `columns` columns.
+    /// Creates the fast paths of a file with `units` row groups or stripes and `columns` columns.
     pub(crate) fn new(units: usize, columns: usize) -> Self {
         let columns = columns * REPRESENTATIONS;
         let units = if units.saturating_mul(columns) <= MAX_CHUNKS { units } else { 0 };

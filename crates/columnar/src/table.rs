@@ -41,18 +41,18 @@ use crate::{
 /// The columns that a scan returns as dictionaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Dictionaries {
-    /// Columns that all files were written from dictionaries: every column has the type that it was written with.
+    /// Columns that were written from dictionaries in all files: every column has the type that it was written with.
     #[default]
     AsWritten,
     /// Columns of strings or bytes whose values repeat, according to the footers.
     Auto,
-    /// Columns of any type that the files store as dictionaries only, however large.
+    /// Columns of any type that all files store only as dictionaries, however large.
     Stored,
     /// All columns of strings or bytes.
     All,
-    /// None.
+    /// No columns.
     None,
-    /// These, of any type; booleans, durations and nested columns are returned as they are.
+    /// These columns, of any type; booleans, durations and nested columns are returned unchanged.
     Columns(Vec<String>),
 }
 
@@ -77,16 +77,16 @@ pub(crate) struct OutputTypes<'r> {
 #[derive(Debug)]
 pub(crate) struct TableSchema {
     schema: Schema,
-    /// Columns, by position, that all files were written with the same dictionary type for.
+    /// Columns, by position, that were written with the same dictionary type in all files.
     written: BTreeMap<usize, FieldRef>,
     by_name: HashMap<String, usize>,
-    /// Columns, by position, whose type the caller gave: statistics of files do not hold for their values.
+    /// Columns, by position, whose type the caller gave: statistics of files do not apply to their values.
     casts: BTreeSet<usize>,
     /// The column of row numbers.
     row_number: Option<usize>,
     /// Errors of columns, by position, that have no type common to all files.
     conflicts: BTreeMap<usize, Error>,
-    /// Names of several columns, which cannot be requested by name.
+    /// Names shared by several columns, which cannot be requested by name.
     repeated: BTreeSet<String>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct OutputColumn {
     pub(crate) projected: ProjectedColumn,
     /// The type of its values: that of the field without the dictionary.
     pub(crate) values: DataType,
-    /// True if it is read as a dictionary even if the file has none.
+    /// True if the column is read as a dictionary even if the file has none.
     pub(crate) insist: bool,
 }
 
@@ -123,7 +123,7 @@ pub(crate) enum FileColumn {
     RowNumber,
 }
 
-/// Estimates up to this number of values are trusted to mean fewer than 65,536.
+/// Largest estimated number of values that is trusted to mean fewer than 65,536.
 const SURELY_FEW: u64 = 32_768;
 
 /// Returns the type of a partition column.
@@ -568,7 +568,8 @@ fn as_output(
     OutputColumn { field, projected, values, insist }
 }
 
-/// Returns whether `holds` is true for a column in all files that have it and rows, and there is such a file.
+/// Returns whether `holds` is true for a column in all files that have the column and any rows, and there is at least
+/// one such file.
 fn all_files(
     field: &Field,
     root: usize,
@@ -583,7 +584,7 @@ fn all_files(
     with_it.peek().is_some() && with_it.all(|holds| holds)
 }
 
-/// Returns the errors of columns that share a name and have other positions in some file than in the table.
+/// Returns the errors of columns that share a name and whose position in some file differs from that in the table.
 fn repeated_conflicts(
     columns: &[MergedColumn],
     repeated: &BTreeSet<&str>,
@@ -635,7 +636,7 @@ fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f st
     names
 }
 
-/// Infers the type of partition values: integers, dates or timestamps if all values are, else strings.
+/// Infers the type of partition values: integers, dates or timestamps if all values parse as such, else strings.
 fn partition_values(name: &str, files: &[(&LocatedFile, &FileMetadata)]) -> DataType {
     let values = || {
         let all = files.iter().flat_map(|(located, _)| &located.partitions);
@@ -649,7 +650,7 @@ fn partition_values(name: &str, files: &[(&LocatedFile, &FileMetadata)]) -> Data
     };
     let is_moment = |value: &str| {
         let parsed = NaiveDateTime::parse_from_str(value, "%Y-%m-%d %H:%M:%S%.f");
-        // Neither leap seconds nor nanoseconds.
+        // Leap seconds and nanoseconds are not supported.
         parsed.is_ok_and(|time| time.nanosecond() < 1_000_000_000 && time.nanosecond() % 1_000 == 0)
             && string_to_datetime(&Utc, value).is_ok()
     };

@@ -24,7 +24,7 @@ use support::{Folder, collect};
 const MEMORY: u64 = 48 << 20;
 const OBJECT: usize = 64 << 20;
 
-/// Columns of 8 bytes a value without dictionaries: 32 MiB in 32 row groups.
+/// Creates columns of 8-byte values without dictionaries: 32 MiB in 32 row groups.
 fn table() -> RecordBatch {
     let rows: i64 = 1 << 18;
     let column = |seed: i64| -> ArrayRef {
@@ -69,7 +69,7 @@ impl Setup {
         }
     }
 
-    /// Scans a local file, whose pages the system caches.
+    /// Scans a local file, whose pages the operating system caches.
     async fn scan(&self) {
         let request = ScanRequest::new(&self.file);
         assert_eq!(collect(request, &self.cache).await.unwrap().num_rows(), 1 << 18);
@@ -95,7 +95,7 @@ async fn memory_goes_to_pages_or_chunks_as_the_load_changes() {
     setup.read().await;
     assert!(setup.part(Holder::Pages) >= 0.85, "{:?}", setup.cache.budget_stats());
 
-    // Each scan decodes what it does not find of 32 MiB, until it finds all of them.
+    // Each scan decodes the part of the 32 MiB that it does not find in the cache, until it finds all of it.
     let moved = |begun: Instant| begun.elapsed() < Duration::from_secs(20);
     let begun = Instant::now();
     let mut decoded = u64::MAX;

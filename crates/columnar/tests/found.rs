@@ -1,4 +1,4 @@
-//! Regressions: files that fuzzing found, in the folder `found`, are errors or rows.
+//! Regression tests: files that fuzzing found, in the folder `found`, yield errors or rows.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! Scans ten times the budget: the memory of the process stays within it, a quarter of it, and a little more.
+//! Scans ten times the budget: the memory of the process stays within the budget, a quarter more, and a fixed
+//! allowance.
 //!
 //! It measures the process, so it is the only test of this file.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -32,7 +33,7 @@ fn status(line: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// 320 MB of numbers that no encoding makes smaller.
+/// Writes 320 MB of incompressible numbers.
 fn write(path: &str) {
     let fields: Vec<Field> =
         (0..COLUMNS).map(|column| Field::new(format!("c{column}"), DataType::Int64, false)).collect();

@@ -1,4 +1,4 @@
-//! Scans of ORC with memory for whole columns and without return the same rows, whatever the dictionaries.
+//! ORC scans return the same rows with and without memory for whole columns, whatever the dictionaries.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;

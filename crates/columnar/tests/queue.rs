@@ -1,4 +1,4 @@
-//! Scans of fewer columns and rows that a planned one yields, and queues of row groups that streams share.
+//! Scans of fewer columns and rows that are derived from a planned one, and queues of row groups that streams share.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod support;
@@ -20,7 +20,7 @@ use parquet::file::properties::WriterProperties;
 use stylobate_columnar::{MovingFilter, Scan, ScanQueue, ScanRequest, col};
 use support::{Folder, cache};
 
-/// A thousand rows in ten row groups, in order of `id`.
+/// Plans a scan of a thousand rows in ten row groups, in order of `id`.
 async fn thousand(folder: &Folder) -> Scan {
     let ids: ArrayRef = Arc::new((0..1_000).collect::<Int64Array>());
     let words = (0..1_000).map(|id| (id % 10 > 0).then(|| format!("word {}", id % 3)));
@@ -114,7 +114,7 @@ async fn a_moving_filter_rules_out_row_groups_that_are_not_begun() {
     let first = stream.next().await.unwrap().unwrap();
     assert_eq!(ids(&[first])[0], 0);
 
-    // A stream of two threads is three row groups ahead.
+    // A stream of two threads reads three row groups ahead.
     least.store(950, Ordering::Relaxed);
     let rest: Vec<RecordBatch> = stream.try_collect().await.unwrap();
     let rest = ids(&rest);
@@ -139,7 +139,7 @@ async fn a_moving_filter_that_drops_few_rows_drops_none() {
     };
     assert_eq!(rows(&scan, 205).await, 800);
     assert_eq!(rows(&scan, 250).await, 750);
-    // Beside a filter of the scan, rows are chosen anyway.
+    // If the scan has a filter of its own, rows are filtered anyway, and the moving filter is applied with it.
     let filtered = scan.select(&[0], Some(col("word").is_not_null()), None).unwrap();
     assert_eq!(rows(&filtered, 205).await, 716);
 }

@@ -39,7 +39,7 @@ fn parquet(batch: &RecordBatch, properties: WriterProperties) -> Bytes {
     bytes.into()
 }
 
-/// Two columns of incompressible noise with a column of even numbers between them.
+/// Creates two columns of incompressible noise with a column of even numbers between them.
 fn table(rows: usize) -> RecordBatch {
     let text = |seed: u64| -> ArrayRef {
         let words = (0..rows).map(|row| {
@@ -68,7 +68,7 @@ struct Lake {
 }
 
 impl Lake {
-    /// One file in a cache of small pages, so that reads are known to some kilobytes.
+    /// Puts one file behind a cache of small pages, so that reads are known to within a few kilobytes.
     async fn with(bytes: Bytes) -> Self {
         let pages = CacheOptions::new(ByteSize::mib(320)).with_page_size(ByteSize::kib(4));
         let bench = bench(pages, Consistency::Immutable, quick()).await;
@@ -194,7 +194,7 @@ async fn of_a_struct_only_the_fields_that_a_filter_looks_at_are_fetched() {
 async fn of_few_matching_pages_no_other_page_is_fetched() {
     let written = table(GROUP * GROUPS);
     for dictionary in [false, true] {
-        // Its dictionaries are small, and abandoned early.
+        // The dictionaries are small, and the writer abandons them early.
         let properties = properties().set_dictionary_page_size_limit(64 << 10);
         let bytes = parquet(&written, properties.set_dictionary_enabled(dictionary).build());
         let lake = Lake::with(bytes.clone()).await;
@@ -326,7 +326,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
     }
 }
 
-/// Seconds since 1970 as SQL writes them.
+/// Formats seconds since 1970 as a SQL timestamp.
 fn chrono_text(seconds: i64) -> String {
     let days = seconds.div_euclid(86_400);
     let rest = seconds.rem_euclid(86_400);

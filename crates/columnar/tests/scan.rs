@@ -18,7 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use stylobate_columnar::{Dictionaries, Error, Predicate, ScanRequest, col};
 use support::{Folder, cache, collect, strings};
 
-/// Rows with few distinct strings, and one string per row; some are null.
+/// Creates rows with few distinct strings, and with one string per row; some are null.
 fn table(rows: usize) -> RecordBatch {
     let schema = Schema::new(vec![
         Field::new("id", DataType::Int64, false),
@@ -308,11 +308,11 @@ async fn row_groups_wait_for_the_memory_of_those_before_and_are_decoded_whole() 
     let properties = WriterProperties::builder().set_dictionary_enabled(false);
     let properties = properties.set_max_row_group_row_count(Some(GROUP)).build();
     let path = folder.parquet("t.parquet", &table, properties);
-    // One fits into the memory of decodes, and three at once do not.
+    // One row group fits into the memory for decodes, and three at once do not.
     let cache = cache(32 << 20).await;
     assert_eq!(collect(ScanRequest::new(&path).with_threads(2), &cache).await.unwrap(), table);
     assert_eq!(cache.stats().streamed_units, 0);
-    // Those of another scan that is not read on do not wait either.
+    // Another scan that is not read any further does not make these row groups wait either.
     let mut stands_still = ScanRequest::new(&path).with_threads(2).plan(&cache).await.unwrap().stream();
     cache.clear();
     assert!(stands_still.next().await.is_some());

@@ -442,7 +442,7 @@ async fn damaged_arrow_files_are_errors() {
         let mut damaged = bytes.clone();
         let at = random.random_range(0..damaged.len());
         damaged[at] ^= 1 << random.random_range(0..8);
-        // Damage of values only may go unnoticed, but must not panic.
+        // Damage to values alone may go unnoticed, but must not panic.
         let _ = collect(ipc(&write(&folder, "a.arrow", damaged))).await;
     }
 
@@ -564,7 +564,7 @@ async fn files_of_a_folder_are_those_of_the_format_that_was_named() {
     let read = collect(ipc(&root)).await.unwrap();
     assert_eq!((column(&read), read.num_rows(), read.num_columns()), ("i".to_owned(), 4, 1));
 
-    // A file that is named is read whatever its extension.
+    // A file that is named explicitly is read whatever its extension.
     let named = write(&folder, "5.orc", "x\n1\n");
     assert_eq!(collect(csv(&named, CsvOptions::default())).await.unwrap().num_rows(), 1);
 }

@@ -51,7 +51,7 @@ fn text(seed: u64, rows: usize) -> ArrayRef {
     Arc::new(words.map(Some).collect::<StringArray>())
 }
 
-/// Two columns of noise with a column of even numbers between them.
+/// Creates two columns of noise with a column of even numbers between them.
 fn table() -> RecordBatch {
     let even: ArrayRef = Arc::new((0..ROWS as i64).map(|row| row * 2).collect::<Int64Array>());
     RecordBatch::try_from_iter([("before", text(1, ROWS)), ("even", even), ("after", text(2, ROWS))]).unwrap()
@@ -63,7 +63,7 @@ struct Lake {
 }
 
 impl Lake {
-    /// One file in a cache of small pages, so that reads are known to some kilobytes.
+    /// Puts one file behind a cache of small pages, so that reads are known to within a few kilobytes.
     async fn with(bytes: Bytes) -> Self {
         let pages = CacheOptions::new(ByteSize::mib(320)).with_page_size(ByteSize::kib(4));
         let bench = bench(pages, Consistency::Immutable, quick()).await;
@@ -130,7 +130,7 @@ async fn where_many_strides_match_the_columns_are_decoded_whole_and_kept() {
     let stats = lake.cache.stats();
     assert_eq!((stats.selected_units, stats.pruned_units, stats.decoded_chunks), (0, 0, 3));
     let asked = lake.asked();
-    // Decoded values are tested, whatever the index.
+    // Decoded values are tested directly, without the index.
     let few = lake.request().with_filter(col("even").eq(20_002));
     assert_eq!(collect(few, &lake.cache).await.unwrap().num_rows(), 1);
     assert_eq!((lake.asked(), lake.cache.stats().selected_units), (asked, 0));
@@ -217,7 +217,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
             let filter = format!("{name} = {}", looked_for(absent)[at].1);
             let request =
                 lake.request().with_filter(Predicate::parse(&filter).unwrap()).with_columns(["i64"]);
-            // Days and times occur again.
+            // Days and times repeat, so they may match rows.
             let read = collect(request, &lake.cache).await.unwrap();
             assert!(read.num_rows() == 0 || matches!(name, "day" | "at"), "{filter}");
             ruled_out = lake.cache.stats().pruned_units;
@@ -241,7 +241,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
     }
 }
 
-/// Columns with clustered values and some nulls, and noise that makes stripes large enough.
+/// Creates columns with clustered values and some nulls, and noise that makes stripes large enough.
 fn random_table(random: &mut StdRng, rows: usize) -> RecordBatch {
     let mut last = 0_i64;
     let spread = *[1, 3, 50, 5_000].choose(random).unwrap();

@@ -1,4 +1,4 @@
-//! Lookups of four columns of a row group in the chunk cache, while nothing was evicted.
+//! Lookups of four columns of a row group in the chunk cache, while no chunk is evicted.
 
 use chrono::DateTime;
 use divan::Bencher;

@@ -1,4 +1,4 @@
-//! The CSV reader, and a scan of CSV, beside arrow-csv: one file, and the same types.
+//! Compares the CSV reader and a CSV scan with arrow-csv, on one file and with the same types.
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
@@ -54,7 +54,7 @@ impl CsvSample {
         File::open(&self.path).unwrap()
     }
 
-    /// Measures a way to read the file, if it gives the rows that were written.
+    /// Measures a way to read the file, after checking that it returns the rows that were written.
     fn bench(&self, bencher: Bencher, read: impl Fn() -> Vec<RecordBatch>) {
         let read_rows = concat_batches(&self.schema(), &read()).unwrap();
         assert!(read_rows == self.batch, "other rows");

@@ -1,4 +1,5 @@
-//! The value interner beside a hash map that owns its keys, of as many rows with fewer or more distinct values.
+//! Compares the value interner with a hash map that owns its keys, on the same number of rows with fewer or more
+//! distinct values.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use hashbrown::{HashMap, hash_map::EntryRef};
@@ -10,7 +11,7 @@ use crate::sample_bytes::strings;
 const ROWS: usize = 500_000;
 const DISTINCT: [usize; 3] = [1_000, 100_000, 500_000];
 
-/// Rows whose values are one after the other in memory, as on a page.
+/// Rows whose values are consecutive in memory, as on a page.
 struct InternerInput {
     bytes: Vec<u8>,
     width: usize,

@@ -1,7 +1,8 @@
-//! The LZO decoder of ORC beside the crate `lzokay-native`, which orc-rust uses, and beside a copy of the same bytes.
+//! Compares the LZO decoder of ORC with the crate `lzokay-native`, which orc-rust uses, and with a copy of the same
+//! bytes.
 //!
-//! Speed is not why the decoder is ours: the crate panics on damaged bytes, and its output has no bound. No writer of
-//! this workspace makes LZO, so there is no scan to compare.
+//! This workspace has its own decoder not for speed, but because that crate panics on damaged bytes and does not bound
+//! its output. No writer of this workspace produces LZO, so there is no scan to compare.
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use stylobate_columnar::measure::decompress_lzo;

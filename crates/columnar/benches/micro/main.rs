@@ -1,4 +1,5 @@
-//! Inner loops of this crate beside the crates that could take their place, and the reads that they are part of.
+//! Compares inner loops of this crate with the crates that could replace them, and measures the reads that they are
+//! part of.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 mod chunk_cache;
@@ -20,7 +21,7 @@ use stylobate_columnar::Cache;
 use stylobate_storage::{ByteSize, CacheOptions};
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs scans. Each is of one thread.
+/// Runtime of scans, with one worker thread.
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
@@ -33,12 +34,12 @@ fn main() {
     times.config_with_args().main();
 }
 
-/// Opens a cache that has room for all that a benchmark reads.
+/// Opens a cache with room for all that a benchmark reads.
 fn cache() -> Cache {
     RUNTIME.block_on(Cache::open(CacheOptions::new(ByteSize::gib(1)))).unwrap()
 }
 
-/// Returns a modification time at which files have a version.
+/// Returns a modification time so old that files have a version.
 fn long_ago() -> SystemTime {
     SystemTime::now() - Duration::from_secs(3600)
 }

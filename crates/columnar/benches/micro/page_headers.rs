@@ -1,7 +1,7 @@
-//! The parser of page headers beside the parquet crate's, and a scan of the same small pages.
+//! Compares the parser of page headers with the parquet crate's, and measures a scan of the same small pages.
 //!
-//! The parquet crate parses headers only within its reader of pages. That is asked to skip all pages, so that it reads
-//! headers and nothing else.
+//! The parquet crate parses headers only within its reader of pages. The benchmark makes that reader skip all pages, so
+//! that it reads nothing but headers.
 
 use std::{ops::Range, sync::Arc};
 
@@ -29,7 +29,7 @@ const ROWS_OF_A_PAGE: usize = 500;
 enum PageHeaderContent {
     /// The default of the parquet crate's writer.
     WithoutStatistics,
-    /// Four strings more, which are skipped.
+    /// Four additional strings, which are skipped.
     WithStatistics,
 }
 
@@ -69,7 +69,7 @@ impl ColumnChunkBytes {
         SerializedPageReader::new(self.file.clone(), &self.column, ROWS, None).unwrap()
     }
 
-    /// Counts the pages by the parquet crate.
+    /// Counts the pages with the parquet crate.
     fn count(&self) -> usize {
         let mut pages = self.pages();
         let mut count = 0;
@@ -105,7 +105,7 @@ fn parquet_crate(bencher: Bencher, content: PageHeaderContent) {
     });
 }
 
-/// All of a scan that reads these pages.
+/// Measures all of a scan that reads these pages.
 #[divan::bench(args = CONTENTS, sample_size = 1)]
 fn scan(bencher: Bencher, content: PageHeaderContent) {
     sample(content).bench_scans(bencher, &Dictionaries::None);

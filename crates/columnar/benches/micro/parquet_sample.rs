@@ -44,7 +44,7 @@ impl ParquetSample {
         bencher.bench_local_values(|()| scan());
     }
 
-    /// Returns the number of rows that were read.
+    /// Scans the file, and returns the number of rows.
     async fn scan(&self, dictionaries: Dictionaries) -> usize {
         let request = ScanRequest::new(self.path.to_str().unwrap()).with_dictionary(dictionaries);
         let batches = request.with_threads(1).plan(&self.cache).await.unwrap().stream();

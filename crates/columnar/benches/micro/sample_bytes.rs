@@ -1,10 +1,10 @@
-//! Bytes to compress, values and text.
+//! Sample input for compressors: values and text.
 
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 
 /// Bytes of a string.
 const STRING: usize = 32;
-/// Words of the language of [`prose`].
+/// Number of distinct words in [`prose`].
 const WORDS: usize = 2000;
 
 /// Input of a compressor.

@@ -1,5 +1,5 @@
-//! The snappy decoder beside the crate `snap`, and scans of files with and without compression: their difference is the
-//! share of the decoder.
+//! Compares the snappy decoder with the crate `snap`, and measures scans of files with and without compression: their
+//! difference is the share of the decoder.
 
 use arrow::array::StringArray;
 use divan::{Bencher, black_box, counter::BytesCount};
@@ -46,7 +46,7 @@ fn snap_crate(bencher: Bencher, input: SampleBytes) {
     bencher.bench_local(|| decoder.decompress(black_box(&block), &mut room).unwrap());
 }
 
-/// A million rows of 100,000 distinct strings, from a dictionary and as one.
+/// A million rows of 100,000 distinct strings, stored and returned as a dictionary.
 #[divan::bench(args = COMPRESSIONS, sample_size = 1)]
 fn scan_of_dictionary(bencher: Bencher, compression: Compression) {
     let values = strings(100_000);

@@ -102,7 +102,7 @@ impl EvictionEpoch {
     }
 }
 
-/// Bumps the epoch and remembers the keys of evicted chunks.
+/// Observer of evictions, which bumps the epoch and remembers the keys of evicted chunks.
 #[derive(Clone, Debug)]
 struct EvictionObserver {
     state: Arc<EvictionEpoch>,
@@ -143,13 +143,13 @@ pub(crate) struct ChunkCache {
     pruned_strides: AtomicU64,
 }
 
-/// A chunk, or the guard to make it: other tasks wait until the guard is kept or dropped.
+/// A chunk, or the guard to make it: other tasks wait until the guard is published or dropped.
 pub(crate) enum ChunkLookup<'a> {
     Chunk(Chunk),
     Missing(DecodeGuard<'a>),
 }
 
-/// The exclusive right and duty to make a chunk.
+/// The exclusive right to make a chunk, and the duty to publish it.
 pub(crate) struct DecodeGuard<'a> {
     cache: &'a GrantedCache<ChunkKey, Chunk, EvictionObserver>,
     key: ChunkKey,
@@ -160,12 +160,12 @@ impl DecodeGuard<'_> {
     /// Publishes the chunk to the cache and to all tasks that wait.
     pub(crate) fn publish(self, chunk: Chunk) {
         let _arrival = self.cache.make_room(&self.key, &chunk);
-        // Fails only if the entry was removed meanwhile: then no task waits for it.
+        // Fails only if the entry was removed in the meantime, in which case no task waits for it.
         let _ = self.guard.insert(chunk);
     }
 }
 
-/// Maximum share of the limit for footers: one in this many bytes. Indexes take half of that in addition.
+/// Footers take at most `1 / METADATA_SHARE` of the limit, and indexes at most half as much in addition.
 const METADATA_SHARE: u64 = 16;
 
 impl ChunkCache {

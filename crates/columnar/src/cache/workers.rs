@@ -1,4 +1,4 @@
-//! Blocking work of one scan: no more at a time than it has threads, with scratch memory that is reused.
+//! Blocking work of one scan: at most one job per thread at a time, with scratch memory that is reused.
 
 use std::{
     any::Any,
@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::{Error, Result, parquet::DecodeScratch};
 
-/// A queue of blocking work, and the threads that take it. A thread keeps taking work until none is left: a scan then
-/// costs few wake-ups, and its threads stay on processors of their own. Cheap to clone.
+/// A queue of blocking work, and the threads that run it. A thread takes work until none is left, so a scan costs few
+/// wake-ups, and its threads stay on their own processors. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DecodeWorkers {
     threads: usize,
@@ -32,7 +32,7 @@ type DecodeJob = Box<dyn FnOnce(&mut DecodeScratch) + Send>;
 struct DecodeWorkersState {
     /// One per runtime: the threads of a runtime that shuts down leave the work of others alone.
     queues: HashMap<runtime::Id, DecodeQueue>,
-    /// Scratch memory that threads leave for the next; at most one per thread.
+    /// Scratch memory that threads return for reuse; at most one per thread.
     scratches: Vec<DecodeScratch>,
 }
 
@@ -49,8 +49,8 @@ impl DecodeWorkers {
         Self { threads: threads.max(1), state: Arc::default() }
     }
 
-    /// Runs work on a blocking thread of the current runtime, in the order of calls. If the future is dropped, work that
-    /// has not begun is dropped with it, and other work runs to its end.
+    /// Runs work on a blocking thread of the current runtime, in the order of calls. If the future is dropped, work
+    /// that has not begun is dropped with it, and work that has begun runs to its end.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -104,7 +104,8 @@ impl fmt::Debug for DecodeWorkers {
     }
 }
 
-/// Drops work that has not begun together with the future that waits for it: it may hold the bytes of a file.
+/// Guard that drops work that has not begun when the future that waits for it is dropped: the work may hold the bytes
+/// of a file.
 struct WithdrawOnDrop<W>(Arc<Mutex<Option<W>>>);
 
 impl<W> Drop for WithdrawOnDrop<W> {
@@ -139,7 +140,7 @@ impl DecodeThread {
             let job = state.queues.get_mut(&self.runtime).and_then(|queue| queue.jobs.pop_front());
             let Some(job) = job else {
                 state.scratches.push(scratch);
-                // Within the same lock, so that a job that arrives from now on starts a thread.
+                // Under the same lock, so that a job that arrives from now on starts a thread.
                 state.end_thread(self.runtime);
                 drop(state);
                 self.is_done = true;
@@ -158,7 +159,7 @@ impl Drop for DecodeThread {
             return;
         }
 
-        // It never ran, since its runtime is shutting down. Callers learn it from their dropped jobs.
+        // The thread never ran, since its runtime is shutting down. Callers learn of it from their dropped jobs.
         let lost = self.state.lock().end_thread(self.runtime);
         drop(lost);
     }

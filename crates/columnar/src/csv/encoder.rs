@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_display_error(false);
 
-/// Writes a header and rows.
+/// Encoder of a header and rows.
 pub struct CsvEncoder<W> {
     out: W,
     delimiter: u8,

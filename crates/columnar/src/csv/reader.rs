@@ -12,7 +12,7 @@ use arrow::{
 use super::{CsvDialect, CsvFieldKind, CsvRecords, RecordError};
 use crate::kernels::exact_cast::EXACT;
 
-/// Reads records in batches. Errors are reasons without the name of the file, which the caller adds.
+/// Reader of records in batches. Errors are reasons without the name of the file, which the caller adds.
 #[derive(Debug)]
 pub struct CsvReader<R> {
     records: CsvRecords<R>,
@@ -26,12 +26,12 @@ pub struct CsvReader<R> {
 }
 
 impl<R: Read> CsvReader<R> {
-    /// Reads the header. Until [`Self::select`], there are no columns.
+    /// Reads the header. There are no columns until [`Self::select`] is called.
     pub fn new(input: R, batch_rows: usize) -> Result<Self, String> {
         Self::with_delimiter(input, b',', batch_rows)
     }
 
-    /// Reads the header of fields separated by `delimiter`, which is neither a quote nor a line end.
+    /// Reads the header of fields separated by `delimiter`, which must be neither a quote nor a line end.
     pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, String> {
         let dialect = CsvDialect { max_record_bytes: usize::MAX, ..CsvDialect::with_delimiter(delimiter) };
         dialect.check()?;

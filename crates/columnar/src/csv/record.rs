@@ -7,7 +7,7 @@ use std::{
     ops::Range,
 };
 
-/// Bytes of a read.
+/// Bytes per read.
 const READ_AT_ONCE: usize = 256 << 10;
 /// UTF-8 byte order mark, which some programs write.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -193,7 +193,7 @@ struct CsvRecordParser {
     first_line: u64,
     /// The line of the quote that opened last.
     quote_line: u64,
-    /// True if the previous byte is a carriage return, which a line feed belongs to.
+    /// True if the previous byte is a carriage return, so that a line feed belongs to the same line end.
     after_return: bool,
 }
 

@@ -30,7 +30,7 @@ pub enum TextKind {
 /// Rows of a parsed batch.
 const ROWS_AT_ONCE: usize = 8192;
 
-/// Bytes of a read if memory does not suffice for the whole text.
+/// Bytes per read if memory does not suffice for the whole text.
 const PIECE: u64 = 4 << 20;
 
 /// Reads the number of rows of a file and the columns of these names; `None` for a column that the file lacks.
@@ -77,7 +77,8 @@ struct TextParseMemory {
 }
 
 impl TextParseMemory {
-    /// Reserves memory for parsed rows and for the columns that they are concatenated to: both exist for a while.
+    /// Reserves memory for parsed rows and for the columns that they are concatenated into: both exist at the same
+    /// time.
     fn add(&mut self, batch: &RecordBatch) {
         let bytes = (batch.get_array_memory_size() as u64).saturating_mul(2);
         match self.cache.working().try_reserve(bytes) {
@@ -207,7 +208,7 @@ fn csv(
     Ok((rows, columns))
 }
 
-/// Parses JSON lines. A key that no line has becomes a column of nulls, since lines may omit nulls.
+/// Parses JSON lines. A key that occurs in no line becomes a column of nulls, since lines may omit nulls.
 fn json(
     text: impl BufRead,
     fields: &[FieldRef],

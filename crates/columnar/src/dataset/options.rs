@@ -7,14 +7,14 @@ use stylobate_storage::ByteSize;
 /// Treatment of existing data files. Files of other writers are never replaced or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatasetMode {
-    /// Fails if the folder has any data file, of any program.
+    /// Fails if the folder has any data file, written by any program.
     #[default]
     Error,
-    /// Keeps them and adds the new files.
+    /// Keeps existing files and adds the new ones.
     Append,
-    /// Removes those of earlier data set writes once the new ones exist.
+    /// Removes the files of earlier data set writes once the new ones exist.
     Overwrite,
-    /// Removes those of earlier data set writes, but only in folders that get new files.
+    /// Removes the files of earlier data set writes, but only in folders that get new files.
     OverwritePartitions,
 }
 

@@ -1,4 +1,4 @@
-//! Recognizes the files of a folder that an earlier data set write left there, and that the next one may remove.
+//! Recognizes the files of a folder that an earlier data set write created, and that the next one may remove.
 //!
 //! Such a file has a name of the form that writes give, and a footer with the mark and the name of this library.
 
@@ -16,7 +16,7 @@ const DIGITS: usize = 5;
 /// Hexadecimal digits of the unique part of a name.
 const UNIQUE: usize = 16;
 
-/// Returns the name of a file within its folder. `unique` distinguishes the files of concurrent writes.
+/// Returns the name of a file within its folder. `unique` distinguishes files of concurrent writes.
 pub(super) fn part_name(number: usize, unique: Option<&str>, extension: &str) -> String {
     match unique {
         Some(unique) => format!("part-{number:0DIGITS$}-{unique}.{extension}"),
@@ -34,7 +34,7 @@ pub(super) fn folder_of(name: &str) -> &str {
     name.rfind('/').and_then(|slash| name.get(..=slash)).unwrap_or_default()
 }
 
-/// Returns the names of those `files` that earlier data set writes left there.
+/// Returns the names of those `files` that earlier data set writes wrote.
 pub(super) async fn own_files(set: &FileSet, files: Vec<FoundFile>) -> Result<Vec<String>> {
     let candidates = files.into_iter().filter(|file| extension_of_part(&file.name).is_some());
     let checked = futures::stream::iter(candidates).map(|file| async move {

@@ -89,7 +89,7 @@ impl HivePartitioner {
     }
 
     /// Splits a batch into the rows of each folder, in their order. Columns of strings and bytes may arrive as
-    /// dictionaries, and mostly stay so.
+    /// dictionaries, and mostly remain dictionaries.
     pub(super) fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(Arc<str>, RecordBatch)>> {
         let Some(converter) = &mut self.converter else {
             return Ok(vec![(Arc::from(""), batch.clone())]);
@@ -145,12 +145,12 @@ impl HivePartitioner {
     }
 }
 
-/// Returns a column in the type of the schema, which rows are compared in.
+/// Casts a column to the type of the schema, in which rows are compared.
 fn as_key((column, data_type): (&ArrayRef, &DataType)) -> Result<ArrayRef> {
     if column.data_type() == data_type { Ok(column.clone()) } else { expand(column) }
 }
 
-/// Expands the dictionaries that the schema does not state if they have many more values than the batch has rows.
+/// Expands dictionaries that are not in the schema, if they have many more values than the batch has rows.
 fn without_large_dictionaries(batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
     let most = batch.num_rows().saturating_mul(MAX_VALUES_PER_ROW);
     let is_large = |(column, field): (&ArrayRef, &FieldRef)| {

@@ -67,7 +67,7 @@ impl TableOutput {
         }
     }
 
-    /// Writes the rest, and gives the files their names. Those of a data set are listed, one file is not.
+    /// Writes the rest, and gives the files their names. Lists the files of a data set, but not a single file.
     #[boxed]
     pub async fn finish(self) -> Result<WrittenDataset> {
         match self {

@@ -1,4 +1,4 @@
-//! Data sets: split by size and by values, in little memory, published together or not at all.
+//! Tests of data sets: split by size and by values, in little memory, published together or not at all.
 
 use std::{path::Path, sync::Arc};
 
@@ -81,7 +81,7 @@ fn by_key(mode: DatasetMode) -> DatasetOptions {
     DatasetOptions::default().with_partition_by(["k"]).with_mode(mode)
 }
 
-/// Writes files of other writers and invalid ones, with the names that a write gives and others.
+/// Writes files of other writers and invalid files, under names that a write gives and other names.
 fn put_foreign(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let foreign = ["k=a/part-00000.parquet", "k=a/part-00000.orc", "part-00007.parquet", "k=z/notes.txt"];
     let put = foreign.map(|name| {

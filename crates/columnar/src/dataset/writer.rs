@@ -1,6 +1,6 @@
 //! Writer of a data set, which distributes rows over files.
 //!
-//! Few files are open at a time, in one memory budget. When it is used up, the largest row group ends.
+//! Few files are open at a time, in one memory budget. When it is exhausted, the largest row group ends.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,11 +24,11 @@ use crate::{Error, FileOptions, Result, TableWriter, Written, file::promised, ke
 const MAX_OPEN: usize = 64;
 /// Approximate minimum memory of a file: with less memory, fewer are open.
 const MIN_MEMORY: usize = 4 << 20;
-/// Share of the maximum file size that is written at a time.
+/// At most `1 / SHARE` of the maximum file size is written at a time.
 const SHARE: u64 = 8;
 
-/// Writes record batches to Parquet or ORC files below one folder, which appear together when it is finished. Dropped
-/// before, it leaves no files. Rows of a folder keep their order.
+/// Writer of record batches to Parquet or ORC files below one folder, all of which appear when it is finished. If it is
+/// dropped before, no files are left. Rows of a folder keep their order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -81,7 +81,7 @@ pub struct DatasetWriter {
     clock: u64,
     rows: u64,
     written: Written,
-    /// Set if rows may be lost: a write failed, or was dropped before its end.
+    /// True if rows may be lost: a write failed, or its future was dropped before it completed.
     is_broken: bool,
     span: Span,
 }
@@ -168,7 +168,7 @@ impl DatasetWriter {
     }
 
     /// Appends a batch, whose columns have the types of the schema. After an error, or if the future is dropped before
-    /// its end, the data set cannot be finished.
+    /// it completes, the data set cannot be finished.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check()?;
@@ -183,8 +183,8 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Completes and publishes all files. Without any row, there is one file without rows, or none if there are
-    /// folders. Then the files of earlier writes are removed, depending on the mode.
+    /// Completes and publishes all files. If there are no rows, writes one file without rows, or none if the data set
+    /// is partitioned. Then the files of earlier writes are removed, depending on the mode.
     #[boxed]
     pub async fn finish(self) -> Result<WrittenDataset> {
         let span = self.span.clone();
@@ -297,7 +297,8 @@ impl DatasetWriter {
         usize::try_from(self.files.memory().as_u64()).unwrap_or(usize::MAX)
     }
 
-    /// Ends row groups, the largest first, until the memory in use fits; if that does not suffice, ends files.
+    /// Ends row groups, the largest first, until the memory in use is within the limit; if that does not suffice, ends
+    /// files.
     async fn fit_memory(&mut self) -> Result<()> {
         loop {
             let held = |open: &OpenDatasetFile| open.writer.memory_used() + open.writer.sink_memory();

@@ -1,7 +1,7 @@
 //! Parses names of codecs with an optional level: `snappy`, `zstd(3)`.
 
-/// Splits a name from its level, and returns it in lower case. `None` if a parenthesis is not closed or the level is
-/// not a number.
+/// Splits off the level of a name, and returns the name in lower case. `None` if a parenthesis is not closed or the
+/// level is not a number.
 pub(crate) fn split_level(text: &str) -> Option<(String, Option<u32>)> {
     let lower = text.trim().to_ascii_lowercase();
     match lower.split_once('(') {

@@ -28,7 +28,7 @@ impl ColumnPositions {
     }
 
     /// Returns the position of a column of this name: `near` if it is one, else the first. The files of a table mostly
-    /// have their columns in the same order, which costs no hash table.
+    /// have their columns in the same order, in which case no hash table is built.
     pub(crate) fn near(&self, fields: &Fields, name: &str, near: usize) -> Option<usize> {
         match fields.get(near) {
             Some(field) if field.name() == name => Some(near),
@@ -36,7 +36,7 @@ impl ColumnPositions {
         }
     }
 
-    /// Returns the bytes in memory for this number of columns, at most.
+    /// Returns the maximum bytes in memory for this number of columns.
     pub(crate) fn weight(columns: usize) -> usize {
         columns * Self::BYTES_PER_COLUMN
     }
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(positions.near(&fields, "x", 0), None);
     }
 
-    /// No column is where the other file has it: linear searches would compare a billion names.
+    /// No column has the position that it has in the other file: linear searches would compare a billion names.
     #[test]
     fn columns_that_are_shifted_by_one_are_found_in_time_that_grows_with_their_number() {
         let count = 50_000;

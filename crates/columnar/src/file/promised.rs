@@ -7,7 +7,7 @@ use arrow::{
 
 use crate::file::schema::{is_text, value_type};
 
-/// Checks a batch. The error is the column, if it is of one, and the reason.
+/// Checks a batch. The error is the column, if one is at fault, and the reason.
 pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<String>, String)> {
     let given = batch.schema_ref().fields();
     let wanted = schema.fields();

@@ -210,8 +210,8 @@ pub(crate) fn is_decided(data_type: &DataType) -> bool {
     }
 }
 
-/// Widens like [`widened`], for types that more types follow: the result of merging several does not depend on their
-/// order. While it is undecided ([`is_decided`]), a later type may still hold all values.
+/// Widens like [`widened`], as one step of merging several types, whose result does not depend on their order. While it
+/// is undecided ([`is_decided`]), a later type may still hold all values.
 pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,
@@ -319,8 +319,8 @@ fn by_name(fields: &Fields) -> Option<HashMap<&str, &FieldRef>> {
 }
 
 /// Returns precision and scale of the decimals that hold a type. Unsigned integers have those of the signed integers
-/// that hold them, so that the precision does not depend on whether they are merged with signed integers or decimals
-/// first.
+/// that can hold them, so that the precision does not depend on whether they are merged with signed integers or
+/// decimals first.
 fn digits(data_type: &DataType) -> Option<(u8, i8)> {
     Some(match data_type {
         DataType::Decimal32(precision, scale)

@@ -8,7 +8,7 @@ use crate::predicate::{Column, Literal};
 /// known".
 ///
 /// Bounds may be wider than the values (truncated strings), never narrower. Implementations return "not known" if
-/// bounds are unreliable (NaN, deprecated statistics of unsigned or string columns, and the like).
+/// bounds are unreliable, such as NaN, or deprecated statistics of unsigned or string columns.
 pub(crate) trait PruningStatistics {
     /// Returns the number of parts.
     fn parts(&self) -> usize;

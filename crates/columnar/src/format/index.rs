@@ -1,4 +1,4 @@
-//! Indexes of row groups and stripes of both formats, and reads of the pages or strides that they select.
+//! Indexes of row groups and stripes of both formats, and reads of the pages or strides that the indexes select.
 
 use std::{ops::Range, sync::Arc};
 
@@ -63,8 +63,8 @@ impl RowGroupSubset {
 }
 
 impl FileMetadata {
-    /// Returns the leaves whose index may help a filter over these columns, each with whether its bloom filter may
-    /// help. The flag of a column is set if it is compared for equality.
+    /// Returns the leaves whose index may help a filter over these columns, and for each whether its bloom filter may
+    /// help. The flag of a column is set if the filter compares it for equality.
     pub(crate) fn indexed_leaves<'a>(
         &self,
         unit: usize,
@@ -157,8 +157,8 @@ impl FileMetadata {
         })
     }
 
-    /// Decodes all strides that were read, on the calling thread: only that shows whether the index is right. `None` if
-    /// it is not: the stripe itself may still be valid.
+    /// Decodes all strides that were read, on the calling thread: only decoding shows whether the index is right.
+    /// `None` if the index is wrong, in which case the stripe itself may still be valid.
     pub(crate) fn decode_strides(
         &self,
         selected: RowGroupSubset,

@@ -101,7 +101,7 @@ impl FooterValue {
     }
 }
 
-/// Minimum and maximum over parts. Unknown once they are unknown for one part.
+/// Minimum and maximum over all parts; unknown once those of any part are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinMaxAccumulator {
     min: Option<FooterValue>,

@@ -89,7 +89,7 @@ pub struct ColumnInspection {
     pub chunks: u64,
     /// Number of parts in which all of its values are in a dictionary.
     pub dictionary_chunks: u64,
-    /// Number of parts in which some of its values are in a dictionary; perhaps all, if the file does not count them.
+    /// Number of parts in which some, or possibly all, of its values are in a dictionary: some files do not say.
     pub partly_dictionary_chunks: u64,
     /// Bytes in the file.
     pub compressed_size: u64,
@@ -185,7 +185,7 @@ pub struct FileExtent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExtentContent {
-    /// Values and, in Parquet, page headers and levels; in ORC, all streams of data that are not of a dictionary.
+    /// Values and, in Parquet, page headers and levels; in ORC, all data streams except those of dictionaries.
     Data,
     /// Values of a dictionary, and in ORC their lengths.
     Dictionary,
@@ -203,7 +203,7 @@ pub enum ExtentContent {
 pub enum DictionaryUse {
     /// No page.
     None,
-    /// Some of its pages; perhaps all, if the footer does not count them.
+    /// Some of its pages, or possibly all, if the footer does not count them.
     Some,
     /// All of its pages.
     All,

@@ -42,7 +42,7 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
         decoded => decoded?,
     };
 
-    // The parquet crate may panic over values that no writer would have written.
+    // The parquet crate may panic on values that no writer would write.
     guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
         .unwrap_or_else(|reason| Err(Error::corrupt(&name, reason)))
 }

@@ -196,7 +196,7 @@ impl OrcFooterStatistics<'_> {
         }
 
         let nulls = values.zip(statistics.number_of_values).and_then(|(all, known)| all.checked_sub(known));
-        // A writer that does not count states zero values, but not that there are nulls.
+        // A writer that does not count reports zero values, but does not claim that there are nulls.
         let counted =
             nulls.filter(|nulls| *nulls < self.rows || *nulls == 0 || statistics.has_null == Some(true));
         (values, counted)

@@ -13,11 +13,11 @@ use crate::kernels::utf8::{Utf8Offsets, Utf8Values};
 
 /// Values up to this many bytes are copied as blocks of this size, which is faster than copies of their exact lengths.
 const SHORT: usize = 32;
-/// Short values that are appended before they are checked, while they are in the processor's cache.
+/// Short values that are appended before they are checked together, while they are in the CPU cache.
 const TOGETHER: usize = 128;
 /// Reason of the error if the values exceed the offsets of an array.
 pub(crate) const ARRAY_TOO_LONG: &str = "more than 2 GiB of values in one array";
-/// Maximum bytes to reserve before any value was seen.
+/// Maximum bytes to reserve before any value is seen.
 const MAX_BYTES_AHEAD: usize = 64 << 20;
 
 /// Rows that become an array.

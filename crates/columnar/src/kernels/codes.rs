@@ -114,7 +114,7 @@ impl<T: DictionaryCode> Codes<T> {
     }
 
     /// Runs `append`, which appends codes and fails unless all of them are less than `values`. If it fails or panics,
-    /// the codes that it appended are removed, so that no unchecked code remains.
+    /// the codes that it appended are removed, so that no unchecked code is left.
     fn append_checked(
         &mut self,
         values: usize,
@@ -202,7 +202,7 @@ pub(crate) fn append_hybrid<T: DictionaryCode>(
     if width > 32 {
         return Err("codes of more than 32 bits".into());
     }
-    // A code that is wider than `T` would lose bits.
+    // A code wider than `T` would lose bits.
     let values = values.min(1_usize.checked_shl(u32::from(T::BITS)).unwrap_or(usize::MAX));
     codes.append_checked(values, |out| append_runs(data, width, count, values, out))
 }
@@ -243,7 +243,7 @@ fn append_runs<T: DictionaryCode>(
 
             // The bytes after the run are passed as well: vectors may load them, but do not use them.
             append_packed(data.rest(), width, taken, values, out)?;
-            // The last run may lack the bytes of its unused codes.
+            // The last run may omit the bytes of its unused codes.
             data.take(length.saturating_mul(usize::from(width)).min(data.rest().len()));
             left -= taken;
         }

@@ -18,8 +18,8 @@ use arrow::{
 pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
 const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
 
-/// Casts the values of a file to the common type of several files: numbers become wider, timestamps may become coarser
-/// if that loses nothing, and structs have the fields of both, by name.
+/// Casts the values of a file to the common type of several files: numbers are widened, timestamps may be cast to a
+/// coarser unit if that loses nothing, and structs get the fields of both, by name.
 pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType::{
         Date32, Date64, Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, Struct,
@@ -52,7 +52,7 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
             let coded = array.as_any_dictionary();
             match common_cast(coded.values(), if let Dictionary(_, values) = to { values } else { to }) {
                 Ok(values) => cast_with_options(&coded.with_values(values), to, &EXACT),
-                // No row may refer to the value that cannot be cast.
+                // Possibly no row refers to the value that cannot be cast.
                 Err(_) => common_cast(&take(coded.values(), coded.keys(), None)?, to),
             }
         }
@@ -70,7 +70,7 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
     }
 }
 
-/// Returns `true` if arrow's cast between two types drops digits or the time of day.
+/// Returns `true` if arrow's cast between two types can drop digits or the time of day.
 fn may_round(from: &DataType, to: &DataType) -> bool {
     let to_date = matches!(to, DataType::Date32 | DataType::Date64);
     from.is_floating() && (to.is_integer() || to.is_decimal())
@@ -92,7 +92,7 @@ fn rounding_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError
     }
 }
 
-/// Casts the fields of a struct by name; those that it lacks are null.
+/// Casts the fields of a struct by name; fields that it lacks are null.
 fn structs(array: &StructArray, to: &Fields) -> Result<ArrayRef, ArrowError> {
     // Most fields are at the same index. The map of names avoids a search per field in wide structs.
     let places: OnceCell<HashMap<&str, usize>> = OnceCell::new();

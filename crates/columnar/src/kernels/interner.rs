@@ -3,7 +3,7 @@
 //! Values are bytes. A number is interned by the bytes of its bits, so zeros of both signs and NaNs of different bits
 //! are different values.
 //!
-//! Values are looked up in batches, one step for all of them after the other: hash, bucket, position and bytes of the
+//! Values are looked up in batches, step by step for the whole batch: hash, bucket, position and bytes of the
 //! candidate. The data of the next step is prefetched meanwhile; a lookup per value would wait for memory three times.
 //! The bytes of a value lie in one cache line if they fit.
 
@@ -70,8 +70,8 @@ impl InternerScratch {
 }
 
 impl ValueInterner {
-    /// Creates an interner in existing memory, with room for `values` values of `bytes` bytes in all. It will hold at
-    /// most `most` values. A file stores `prefix` bytes before each.
+    /// Creates an interner in existing memory, with room for `values` values of `bytes` bytes in all. The interner will
+    /// hold at most `most` values. A file stores `prefix` bytes before each value.
     pub(crate) fn in_scratch(
         scratch: InternerScratch,
         prefix: usize,
@@ -90,7 +90,7 @@ impl ValueInterner {
         Self { bytes: arena, spans, prefix, stored_bytes: 0, table, hasher }
     }
 
-    /// Returns its memory for reuse.
+    /// Returns the interner's memory for reuse.
     pub(crate) fn into_scratch(self) -> InternerScratch {
         let Self { bytes, spans, table, .. } = self;
         InternerScratch { bytes, spans, table: table.into_scratch() }
@@ -101,7 +101,7 @@ impl ValueInterner {
         self.spans.len()
     }
 
-    /// Returns the bytes of the value with this code; none if there is no such value.
+    /// Returns the bytes of the value with this code; empty if there is no such value.
     #[inline]
     pub(crate) fn value(&self, code: u32) -> &[u8] {
         self.spanned(self.span(code))
@@ -184,7 +184,7 @@ impl ValueInterner {
         Some(codes)
     }
 
-    /// Gives a value the next code, even if it has one already: lookups find the first.
+    /// Gives a value the next code, even if it already has one: lookups find the first.
     pub(crate) fn push(&mut self, value: &[u8]) -> Result<(), String> {
         self.rebuild_table();
         let hash = self.hash(value);
@@ -193,7 +193,7 @@ impl ValueInterner {
     }
 
     /// Emits the codes of `count` values, in batches and in order, adding new ones. If `BOUNDED`, stops once the values
-    /// have more bytes in a file than `most`. Returns how many were consumed.
+    /// have more bytes in a file than `most`. Returns the number of values consumed.
     #[inline(always)]
     pub(crate) fn intern_each<'v, const BOUNDED: bool>(
         &mut self,
@@ -267,8 +267,8 @@ impl ValueInterner {
         self.table.find(hash, |code| self.value(code) == value)
     }
 
-    /// Gives a value the next code; `None` if there is no room. Only a new value is added to the table: the first of
-    /// equal ones is found.
+    /// Gives a value the next code; `None` if there is no room. Only a new value is added to the table, so that lookups
+    /// find the first of equal values.
     fn add(&mut self, value: &[u8], hash: u32, is_new: bool) -> Option<u32> {
         let code = u32::try_from(self.spans.len()).ok().filter(|code| *code < u32::MAX)?;
         let end = self.bytes.len() % LINE + value.len();

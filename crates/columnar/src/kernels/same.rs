@@ -1,4 +1,4 @@
-//! Identity of arrays: results computed from the values of one hold for the other.
+//! Identity of arrays: results computed from one hold for the other.
 
 use arrow::array::{Array, ArrayRef};
 

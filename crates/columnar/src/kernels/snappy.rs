@@ -1,8 +1,8 @@
-//! Decompression of snappy blocks, tuned for columns of strings: short literals and short copies in turns.
+//! Decompression of snappy blocks, tuned for columns of strings: alternating short literals and short copies.
 //!
 //! The bytes of a tag are copied in blocks of a fixed size; the next tag overwrites the excess, so the buffer is a
 //! little longer than the output. The speed depends on how soon the processor knows the position of the next tag: a
-//! copy and the literal after it are decoded as one while most tags come in such pairs.
+//! copy and the literal after it are decoded together as long as most tags come in such pairs.
 
 use stylobate_storage::{ByteReader, Corrupt};
 
@@ -11,13 +11,13 @@ pub(crate) const SLACK: usize = PAIR;
 /// Bytes copied at once: the longest copy of a tag, and the longest literal whose length is in the tag.
 const BLOCK: usize = 64;
 const HALF: usize = 16;
-/// Bytes written, and at most read, by a copy and the literal after it that are decoded as one.
+/// Bytes written, and at most read, by a copy and the literal after it that are decoded together.
 const PAIR: usize = HALF + BLOCK;
 /// Failed attempts to find pairs before a piece is decoded tag by tag.
 const TRIES: usize = 32;
-/// Number of pairs that outweighs one failed attempt.
+/// Number of pairs that outweigh one failed attempt.
 const WORTH_IT: usize = 3;
-/// Bytes of output between two calls back, so that they are still in the processor's cache.
+/// Bytes of output between two callbacks: few enough to still be in the CPU cache.
 const PIECE: usize = 128 << 10;
 /// Maximum bytes of a decompressed block.
 const MAX_BYTES: u64 = u32::MAX as u64;
@@ -32,7 +32,7 @@ const EARLY: &str = "a snappy block ends early";
 struct SnappyCopy {
     /// Bits of the offset among the four bytes after the tag.
     mask: u32,
-    /// For a literal, more than any copy has.
+    /// For literals, a value larger than the length of any copy.
     length: u8,
     /// The higher bits of the offset.
     high: u8,
@@ -78,8 +78,8 @@ fn header(from: &[u8]) -> Result<(usize, &[u8]), Corrupt> {
     Ok((length.ok_or("a snappy block without a length")?, block.rest()))
 }
 
-/// Decompresses a block and returns the length of the output. `into` has [`SLACK`] bytes more. `made` gets all output
-/// so far from time to time, which is valid only once this returns `Ok`.
+/// Decompresses a block and returns the length of the output. `into` has [`SLACK`] bytes more. From time to time,
+/// `made` is called with all output so far, which is valid only once this function returns `Ok`.
 pub(crate) fn decompress(
     from: &[u8],
     into: &mut [u8],
@@ -245,7 +245,7 @@ fn repeat(bytes: &mut [u8], source: usize, to: usize, length: usize) {
         return;
     }
 
-    // The copied bytes are copied again, doubling each time.
+    // Copies the copied bytes again, doubling them each time.
     let mut copied = 0;
     while copied < length {
         let step = (distance + copied).min(length - copied);

@@ -8,7 +8,7 @@ use arrow::{
 };
 use stylobate_storage::Corrupt;
 
-/// Offsets of strings. Added offsets are checked at once, while they are in the processor's cache.
+/// Offsets of strings. Added offsets are checked at once, while they are in the CPU cache.
 pub(crate) struct Utf8Offsets {
     /// Invariant: the first is 0, and they ascend.
     offsets: Vec<i32>,
@@ -55,7 +55,7 @@ impl Utf8Offsets {
     }
 }
 
-/// Concatenated strings. Added bytes are checked at once, while they are in the processor's cache.
+/// Concatenated strings. Added bytes are checked at once, while they are in the CPU cache.
 pub(crate) struct Utf8Values {
     bytes: Vec<u8>,
     /// Invariant: if it is set, all bytes are ASCII.
@@ -100,7 +100,7 @@ impl Utf8Values {
 
         for end in ends {
             let Some((block, bytes)) = next()? else { break };
-            // SAFETY: `reserve` made room for as many whole blocks, and none adds more than its size.
+            // SAFETY: `reserve` made room for this many whole blocks, and none adds more than its size.
             unsafe { to.add(length).copy_from_nonoverlapping(block.as_ptr(), BLOCK) };
             length += bytes.min(BLOCK);
             *end = length as i32;
@@ -113,7 +113,7 @@ impl Utf8Values {
         Ok(blocks)
     }
 
-    /// Returns the bytes, valid strings or not, in a buffer of little excess capacity.
+    /// Returns the bytes, valid strings or not, in a buffer with little excess capacity.
     pub(crate) fn into_bytes(mut self) -> Buffer {
         if self.bytes.capacity() > self.bytes.len() / 8 * 9 + 64 {
             self.bytes.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! Plans the byte ranges of a stripe that the projected columns need, and holds those bytes once read.
+//! Plans the byte ranges of a stripe that the projected columns need, and holds their bytes once they are read.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -106,7 +106,7 @@ impl StripeStreams {
         Self { footer, streams }
     }
 
-    /// Returns the stream; an empty one if the stripe has none, as is the case if no row has a value.
+    /// Returns the stream; an empty one if the stripe omits it, as it does if no row has a value.
     pub(super) fn get(&self, column: u32, kind: StreamKind) -> OrcStreamReader {
         self.find(column, kind).unwrap_or_else(|| OrcStreamReader::new(Bytes::new(), None))
     }

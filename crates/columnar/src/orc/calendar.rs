@@ -35,8 +35,8 @@ impl Calendar {
         }
     }
 
-    /// Returns the day, since 1970, of the same name in the Gregorian calendar; February 29 becomes March 1 if absent
-    /// there.
+    /// Returns the day since 1970 that has the same date in the Gregorian calendar; February 29 becomes March 1 if that
+    /// year lacks it.
     pub(super) fn day(self, day: i64) -> i64 {
         if self.keeps_day(day) {
             return day;
@@ -57,18 +57,20 @@ impl Calendar {
         second.saturating_add((self.day(day) - day) * DAY)
     }
 
-    /// Returns whether a bound at this day of the file is also one at the same day here.
+    /// Returns whether this day is the same in the file's calendar and in the Gregorian calendar, so that a bound holds
+    /// unchanged.
     pub(super) fn keeps_day(self, day: i64) -> bool {
         self == Self::Gregorian || day >= GREGORIAN
     }
 
-    /// Returns whether a bound at this millisecond of the file is also one at the same millisecond here.
+    /// Returns whether this millisecond is the same in the file's calendar and in the Gregorian calendar, so that a
+    /// bound holds unchanged.
     pub(super) fn keeps_millisecond(self, millisecond: i64) -> bool {
         self.keeps_day(millisecond.div_euclid(DAY * 1_000))
     }
 }
 
-/// 1900-01-01T00:00:00 in UTC, in seconds since 1970: `java.util.TimeZone` has no offsets that end before.
+/// 1900-01-01T00:00:00 in UTC, in seconds since 1970: `java.util.TimeZone` has no offset that ends before it.
 pub(super) const BEGINNING_OF_OFFSETS: i64 = -2_208_988_800;
 /// Year whose lower offset of January and July is standard time: all changes of a time zone's standard time known today
 /// come before it, and in Morocco the Januaries of some later years differ.
@@ -88,7 +90,8 @@ impl EarlyOffsets {
         if footer.writer == Some(CPP_WRITER) { Self::Tables } else { Self::Standard }
     }
 
-    /// Returns the seconds that the zone's clocks are ahead of UTC before 1900; `None` for those of the database.
+    /// Returns the seconds that the zone's clocks are ahead of UTC before 1900; `None` to use the offsets of the time
+    /// zone database.
     pub(super) fn offset_of(self, zone: &Tz) -> Option<i32> {
         if self == Self::Tables {
             return None;
@@ -118,7 +121,8 @@ mod tests {
         assert_eq!((named(GREGORIAN), named(0), named(20_000)), (GREGORIAN, 0, 20_000));
         assert_eq!(gregorian(1582, 10, 15), GREGORIAN);
         assert_eq!(named(GREGORIAN - 1), gregorian(1582, 10, 4));
-        // By then the calendars were ten days apart; in the year 300 not at all, and before that the other way.
+        // By then the calendars were ten days apart; in the year 300 they agreed, and before that they differed in the
+        // other direction.
         assert_eq!(named(gregorian(1500, 3, 11)), gregorian(1500, 3, 1));
         assert_eq!(named(gregorian(1500, 3, 10)), gregorian(1500, 3, 1), "a February 29 that there is not");
         assert_eq!(named(gregorian(1500, 3, 9)), gregorian(1500, 2, 28));

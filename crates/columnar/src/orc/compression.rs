@@ -79,7 +79,7 @@ impl OrcCodec {
         if chunk.len() > self.block {
             return Err(OrcReadError::corrupt(format!("a compressed chunk of {} bytes", chunk.len())));
         }
-        // A panic of a codec on unforeseen bytes must not end the process.
+        // A codec that panics on unforeseen bytes must not end the process.
         catch_unwind(AssertUnwindSafe(|| self.run(chunk, room, at)))
             .unwrap_or_else(|_| Err("the decompressor failed".into()))
             .map_err(|reason| OrcReadError::corrupt(format!("{:?}: {reason}", self.kind)))
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Decompresses into memory that has other bytes already.
+    /// Decompresses into memory that already has other bytes.
     fn decompressed(codec: OrcCodec, chunk: &[u8]) -> Result<Vec<u8>, OrcReadError> {
         let mut room = vec![9; 700];
         let len = codec.decompress(chunk, &mut room, 3)?;

@@ -39,7 +39,7 @@ impl OrcReadError {
         Self::unsupported("the file is encrypted, and encrypted ORC files cannot be read")
     }
 
-    /// Names the column, unless one of its fields has been named already.
+    /// Names the column, unless one of its fields was named already.
     pub(super) fn of_column(mut self, column: &Arc<str>) -> Self {
         self.column.get_or_insert_with(|| column.clone());
         self

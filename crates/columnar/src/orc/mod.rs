@@ -3,8 +3,8 @@
 //! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are decoded
 //! here.
 //!
-//! No claim of a file is trusted before its bytes have arrived: lengths are checked against the file's, and arrays grow
-//! with the values that are decoded into them.
+//! Nothing that a file claims is trusted before its bytes have arrived: lengths are checked against the file's, and
+//! arrays grow with the values that are decoded into them.
 
 mod bytes;
 mod calendar;
@@ -79,7 +79,8 @@ impl OrcFile {
         }
     }
 
-    /// Reads the footer that tells whether strings are dictionaries, if there are strings and it was not read yet.
+    /// Reads the footer of the largest stripe, which shows whether strings have dictionaries, if there are strings and
+    /// it was not read yet.
     async fn read_typical_footer(&self, object: &OpenObject) -> Result<()> {
         let (Some(unit), true) = (self.typical(), self.tail.root.children.iter().any(OrcType::is_text))
         else {
@@ -103,7 +104,7 @@ impl OrcFile {
         let end_start = size - end.len() as u64;
 
         for (unit, stripe) in file.tail.stripes.iter().enumerate() {
-            // A footer within the bytes read already needs no further read; errors will surface when the stripe is
+            // A footer within the bytes that were read needs no further read; errors will surface when the stripe is
             // read.
             if let Some(start) = stripe.footer.start.checked_sub(end_start) {
                 let bytes = end.slice(start as usize..(stripe.footer.end - end_start) as usize);
@@ -134,7 +135,7 @@ impl OrcFile {
         self.tail.stripes.get(unit).map_or(0, |stripe| stripe.streams.start)
     }
 
-    /// Estimates the bytes in memory, with the footers of all stripes.
+    /// Estimates the bytes in memory, including the footers of all stripes.
     pub(crate) fn weight(&self) -> usize {
         const PER_TYPE: usize = 400;
         const PER_STREAM: usize = 40;
@@ -149,8 +150,8 @@ impl OrcFile {
         OrcStatistics::new(&self.tail, units)
     }
 
-    /// Returns the bytes of the object that [`read`](Self::read) would request; all of the stripe's before its footer
-    /// has been read.
+    /// Returns the bytes of the object that [`read`](Self::read) would request; or all bytes of the stripe if its
+    /// footer has not been read yet.
     pub(crate) fn estimated_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         let Some(stripe) = self.tail.stripes.get(unit) else { return 0 };
         match (self.footers.get(unit).and_then(OnceLock::get), self.wanted_columns(fields)) {
@@ -205,7 +206,7 @@ impl OrcFile {
         }
     }
 
-    /// Returns the bytes of all strings or binary values of a column in a stripe, if its statistics tell.
+    /// Returns the bytes of all strings or binary values of a column in a stripe, if its statistics state them.
     fn value_bytes(&self, unit: usize, column: &OrcType) -> Option<u64> {
         let statistics = self.tail.statistics.get(unit, column.id)?;
         let strings = statistics.string_statistics.and_then(|it| it.sum);
@@ -221,7 +222,7 @@ impl OrcFile {
         encoding.is_some_and(|encoding| encoding.dictionary.is_some())
     }
 
-    /// Visits columns at any depth, except those that are decoded as the dictionaries that they have in the stripe.
+    /// Visits columns at any depth, except those that are decoded as the stripe's dictionaries.
     fn visit_expanded(&self, unit: usize, fields: &[ProjectedColumn], mut each: impl FnMut(&OrcType)) {
         for column in self.wanted_columns(fields).unwrap_or_default() {
             if !column.is_text() || !self.is_coded(unit, &column) {
@@ -267,7 +268,7 @@ impl OrcFile {
     }
 
     /// Returns the size of a column's dictionary in the largest stripe, and the stripe's rows: only stripe footers have
-    /// encodings, and reading all of them in advance is too much.
+    /// encodings, and reading all of them in advance costs too much.
     fn typical_dictionary(&self, root: usize) -> Option<(u32, u64)> {
         let unit = self.typical()?;
         let column = self.tail.root.children.get(root)?;
@@ -292,7 +293,7 @@ impl OrcFile {
     }
 
     /// Decodes the columns lazily on the calling thread: batches of `batch_rows` rows and a shorter last one, each with
-    /// one array per field. No fields make no batches.
+    /// one array per field. Without fields, there are no batches.
     pub(crate) fn decode(
         &self,
         unit: usize,
@@ -303,7 +304,8 @@ impl OrcFile {
         self.batches(unit, fields, bytes, batch_rows, StripeDictionaries::expanded())
     }
 
-    /// Decodes the same, with dictionary arrays for columns that have a dictionary in the stripe: all batches share it.
+    /// Decodes like [`Self::decode`], but columns that have a dictionary in the stripe become dictionary arrays: all
+    /// batches share it.
     pub(crate) fn decode_coded(
         &self,
         unit: usize,
@@ -350,7 +352,7 @@ impl OrcFile {
 
 /// Estimates the memory of streams of `read` bytes that hold at least `texts` bytes of texts.
 fn grown(read: u64, texts: u64) -> u64 {
-    // Streams are compressed; the decompressed size is known of texts only.
+    // Streams are compressed; only of texts the decompressed size is known.
     const GROWN: u64 = 4;
     read.saturating_mul(GROWN).max(read.saturating_add(texts))
 }

@@ -1,8 +1,9 @@
 //! Reads some row groups of a stripe: the bytes that hold them, and no other bytes of their columns.
 //!
 //! The positions of a row index are not trusted: the rows decoded from one must end, in every stream, where the next
-//! row group begins by the index, or at the end of the stream. The last byte of a bit stream does not tell its last
-//! bit: to read to its end, the previous row group is decoded too, and must end where the first requested one begins.
+//! row group begins according to the index, or at the end of the stream. The last byte of a bit stream does not show
+//! which bit is the last: to read to its end, the previous row group is decoded too, and must end where the first
+//! requested one begins.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -170,8 +171,8 @@ impl OrcFile {
     }
 
     /// Decodes the row groups in memory, on the calling thread: batches of up to `batch_rows` rows, with dictionary
-    /// arrays for columns that have a dictionary in the stripe. An error may be the row index's: then the stripe can
-    /// still be read without it.
+    /// arrays for columns that have a dictionary in the stripe. An error may be due to the row index, in which case the
+    /// stripe can still be read without it.
     pub(crate) fn decode_selected(
         &self,
         selected: &SelectedRowGroups,
@@ -246,8 +247,8 @@ impl SelectedStream {
 }
 
 impl SelectedRowGroups {
-    /// Returns the streams from the start of `group`, which may be the end of the last; their bytes are those of all of
-    /// `groups`.
+    /// Returns the streams positioned at the start of `group`, which may be the end of the last row group. They have
+    /// the bytes of all of `groups`.
     fn streams(
         &self,
         file: &OrcFile,
@@ -294,7 +295,7 @@ struct RowGroupRun<'a> {
 }
 
 impl RowGroupRun<'_> {
-    /// Decodes some of them, and verifies that they end where they should.
+    /// Decodes some of the row groups, and verifies that they end where they should.
     fn decode(
         &self,
         groups: Range<usize>,
@@ -329,7 +330,7 @@ impl RowGroupRun<'_> {
         }
     }
 
-    /// Returns rows from the beginning of a row group.
+    /// Returns the rows from the start of a row group.
     fn batches(
         &self,
         group: usize,

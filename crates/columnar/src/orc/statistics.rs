@@ -1,4 +1,4 @@
-//! Statistics of columns in stripes or row groups, as far as their writer can be trusted.
+//! Statistics of columns in stripes or row groups, for writers that can be trusted.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const INSTANT_SLACK: i64 = 2_000;
 /// Milliseconds by which a timestamp without zone may lie outside of its bounds: clocks were off by up to a day.
 const CLOCK_SLACK: i64 = 26 * 3_600_000;
 
-/// Statistics of some stripes, or of the row groups of one, for columns at the top and within structs.
+/// Statistics of some stripes, or of the row groups of one, for top-level columns and those within structs.
 pub(crate) struct OrcStatistics<'a> {
     tail: &'a OrcTail,
     parts: OrcStatisticsScope,
@@ -69,7 +69,7 @@ impl<'a> OrcStatistics<'a> {
         }
     }
 
-    /// Maps the statistics of the column in each unit; `None` if all results are.
+    /// Maps the statistics of the column in each unit; `None` if every result is `None`.
     fn each<T>(
         &self,
         column: &OrcType,
@@ -160,7 +160,7 @@ impl PruningStatistics for OrcStatistics<'_> {
         let column = self.tail.root.find(column.name()).filter(|column| column.kind != OrcTypeKind::Union)?;
         let each = self.each(column, |statistics, rows| {
             let nulls = rows.checked_sub(statistics.number_of_values?)?;
-            // A writer that counts nothing reports no values, but no nulls either.
+            // A writer that does not count reports zero values, but does not claim that there are nulls.
             let contradicts = nulls > 0 && nulls == rows && statistics.has_null != Some(true);
             (!contradicts).then_some(nulls)
         });
@@ -178,7 +178,7 @@ impl PruningStatistics for OrcStatistics<'_> {
     }
 }
 
-/// Returns `None` if there are no values: their bounds are meaningless.
+/// Returns `None` if there are no values, in which case bounds are meaningless.
 fn some_values(statistics: &ColumnStatistics) -> Option<()> {
     (statistics.number_of_values? > 0).then_some(())
 }
@@ -208,7 +208,7 @@ fn double(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<f64> {
     // With NaNs, bounds omit the values before or after them; only the sum reveals a NaN.
     it.sum.filter(|sum| !sum.is_nan())?;
     let value = ordered(it.minimum?, it.maximum?, bound)?;
-    // Either zero may stand for the other.
+    // A zero of either sign may stand for the other.
     match (value == 0.0, bound) {
         (true, OrcBoundSide::Lower) => Some(-0.0),
         (true, OrcBoundSide::Upper) => Some(0.0),

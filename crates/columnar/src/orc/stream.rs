@@ -149,7 +149,7 @@ impl OrcStreamReader {
         }
     }
 
-    /// Reads all of it; an error if that is more than `most` bytes.
+    /// Reads the whole stream; an error if that is more than `most` bytes.
     pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, OrcReadError> {
         loop {
             if self.ready().len() > most {
@@ -344,7 +344,7 @@ mod tests {
         let postscript =
             PostScript { compression: Some(CompressionKind::Zlib as i32), ..PostScript::default() };
         let codec = OrcCodec::of(&postscript).unwrap();
-        // Three chunks stored as they are: 3, 0 and 4 bytes.
+        // Three chunks stored uncompressed: 3, 0 and 4 bytes.
         let bytes = [7, 0, 0, 1, 2, 3, 1, 0, 0, 9, 0, 0, 4, 5, 6, 7];
         let stream = || OrcStreamReader::new(Bytes::copy_from_slice(&bytes), codec);
         let mut taken = stream();

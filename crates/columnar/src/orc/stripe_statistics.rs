@@ -30,7 +30,7 @@ pub(super) struct StatisticsTrust {
 
 /// Writer number of the C++ library.
 pub(super) const CPP_WRITER: u32 = 1;
-/// Its releases that hash integers in their own way, like those that do not name their version.
+/// Releases of the C++ library that hash integers in their own way, as those do that do not state their version.
 const OTHER_HASHES: [&str; 13] = [
     "1.6.0", "1.6.1", "1.6.2", "1.6.3", "1.6.4", "1.6.5", "1.6.6", "1.6.7", "1.6.8", "1.6.9", "1.6.10",
     "1.6.11", "1.7.0",
@@ -67,7 +67,7 @@ impl StripeStatistics {
     }
 }
 
-/// Returns the entries of a message that has nothing else of interest; `None` for those that cannot be read.
+/// Returns the entries of a message that has no other relevant fields; `None` for those that cannot be read.
 pub(super) fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
     let mut rest = message.clone();
     std::iter::from_fn(move || {

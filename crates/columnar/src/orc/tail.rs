@@ -28,7 +28,7 @@ const MAGIC: &[u8] = b"ORC";
 pub(super) const FIRST_READ: u64 = 64 << 10;
 /// Version of files that were trials of the next format version.
 const NEXT_VERSION: [u32; 2] = [1, 9999];
-/// Milliseconds that nanoseconds in 64 bits cannot express, minus a second.
+/// Largest number of milliseconds that 64-bit nanoseconds can express, minus a second.
 const NANOSECONDS_END: i64 = i64::MAX / 1_000_000 - 1_000;
 
 /// Returns whether these last bytes are those of an ORC file.
@@ -185,7 +185,7 @@ impl StripeLocation {
     }
 }
 
-/// Returns nanoseconds, unless the file's statistics have values that 64 bits of them cannot express.
+/// Returns nanoseconds, unless the file's statistics have values that 64-bit nanoseconds cannot express.
 fn timestamp_unit(statistics: Option<&ColumnStatistics>) -> TimeUnit {
     let Some(times) = statistics.and_then(|it| it.timestamp_statistics.as_ref()) else {
         return TimeUnit::Nanosecond;

@@ -10,13 +10,13 @@ use orc_rust::proto;
 use super::{calendar::Calendar, fault::OrcReadError};
 use crate::file::schema::ProjectedColumn;
 
-/// Maximum depth; deeper trees are taken as corrupt.
+/// Maximum depth; deeper trees are treated as corrupt.
 pub(super) const MAX_DEPTH: usize = 100;
 /// Maximum variants of a union: Arrow numbers them from 0 to 127.
 pub(super) const MAX_VARIANTS: usize = 128;
 /// Maximum digits of a 128-bit decimal.
 const MAX_PRECISION: u32 = 38;
-/// Metadata key of a field for its text type in a file, if it is no `string`: `varchar(n)` or `char(n)`.
+/// Metadata key of a field for its text type in a file, if that is not `string`: `varchar(n)` or `char(n)`.
 pub(super) const FIELD_TYPE: &str = "orc.type";
 /// Maximum digits that always fit in 64 bits.
 const MAX_SHORT: u32 = 18;
@@ -28,7 +28,7 @@ const UNBOUNDED_DECIMAL: (u8, i8) = (38, 10);
 pub(super) struct OrcType {
     /// Number of the column in streams and statistics.
     pub(super) id: u32,
-    /// Name without its parents'.
+    /// Name without those of its parents.
     pub(super) name: String,
     /// Names from the top down, separated by dots.
     pub(super) path: Arc<str>,
@@ -190,7 +190,7 @@ impl OrcType {
         }
     }
 
-    /// Returns the column of this name at the top or within structs, if it is unique.
+    /// Returns the column of this name at the top level or within structs, if it is unique.
     pub(super) fn find(&self, name: &str) -> Option<&Self> {
         let mut found = self.children.iter().filter_map(|child| {
             let rest = name.strip_prefix(child.name.as_str())?;

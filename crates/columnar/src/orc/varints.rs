@@ -1,15 +1,15 @@
 //! Decodes varints, lowest bits first, many at a time.
 //!
 //! Eight bytes are processed together: their highest bits mark the last byte of each number, and three shifts join the
-//! other bits. The lengths are unpredictable, so nothing branches on them.
+//! other bits. The lengths are unpredictable, so the code does not branch on them.
 
 use stylobate_storage::unzigzag;
 
 /// Continuation bit of each byte.
 const GOES_ON: u64 = 0x8080_8080_8080_8080;
 
-/// Appends up to `most` zigzag numbers, as long as each takes at most eight bytes and as many follow. Returns the bytes
-/// consumed, and the union of the encoded bits.
+/// Appends up to `most` zigzag numbers, as long as each takes at most eight bytes and at least eight bytes are left.
+/// Returns the bytes consumed, and the union of the encoded bits.
 pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>) -> (usize, u64) {
     let before = bytes.len();
     let mut left = most;
@@ -21,7 +21,7 @@ pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>)
         let word = u64::from_le_bytes(*window);
         let ends = !word & GOES_ON;
         if ends == GOES_ON && left >= 8 {
-            // Eight numbers of a byte each: columns of small numbers have nothing else.
+            // Eight numbers of one byte each: the only case in columns of small numbers.
             out.extend(window.iter().map(|byte| i128::from(unzigzag(u64::from(*byte)))));
             any |= window.iter().fold(0, |any, byte| any | u64::from(*byte));
             left -= 8;

@@ -1,6 +1,6 @@
 //! Widths of packed integers, and their five-bit codes.
 
-/// Returns the width of a code.
+/// Returns the width that a code stands for.
 pub(super) fn decoded_width(code: u8) -> u32 {
     match code {
         0..=23 => u32::from(code) + 1,

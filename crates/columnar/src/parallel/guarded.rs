@@ -1,6 +1,6 @@
 //! Turns panics of decoders into errors, without a message on the terminal.
 //!
-//! The parquet and arrow crates panic over some bytes that they do not expect.
+//! The parquet and arrow crates panic on some unexpected bytes.
 
 use std::{
     cell::Cell,
@@ -13,7 +13,7 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Restores the flag of this thread.
+/// Guard that restores the flag of this thread.
 struct GuardedFlagReset(bool);
 
 impl Drop for GuardedFlagReset {
@@ -22,7 +22,7 @@ impl Drop for GuardedFlagReset {
     }
 }
 
-/// Runs a decoder. A panic over unexpected bytes becomes an error.
+/// Runs a decoder. A panic on unexpected bytes becomes an error.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     silence_guarded_panics();
     let _restore = GuardedFlagReset(IS_GUARDED.replace(true));
@@ -45,7 +45,7 @@ fn silence_guarded_panics() {
     INSTALLED.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // Fuzzing is to see panics of our own code within a guard as well.
+            // When fuzzing, panics of our own code within a guard must be visible too.
             if cfg!(fuzzing) || !IS_GUARDED.get() {
                 previous(panic);
             }

@@ -58,7 +58,7 @@ pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send +
     Ok(all.into_iter().map(|(_, done)| done).collect())
 }
 
-/// Clears the queue on drop, which ends the threads.
+/// Guard that clears the queue on drop, which ends the threads.
 struct ClearQueueOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
 
 impl<T> Drop for ClearQueueOnDrop<T> {

@@ -49,8 +49,8 @@ impl Decryption {
         self.aad_prefix.as_deref()
     }
 
-    /// Returns the keys as the parquet crate takes them, for a footer in plaintext that has no signature and names all of
-    /// the additional authenticated data.
+    /// Returns the keys in the form of the parquet crate, for a plaintext footer that has no signature and states all
+    /// of the additional authenticated data.
     pub(super) fn properties(&self) -> ParquetResult<Arc<FileDecryptionProperties>> {
         let mut properties = FileDecryptionProperties::builder(self.footer_key.clone());
         for (column, key) in &self.column_keys {
@@ -61,7 +61,7 @@ impl Decryption {
 }
 
 impl fmt::Debug for Decryption {
-    /// Shows no key.
+    /// Hides the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decryption").finish_non_exhaustive()
     }

@@ -1,7 +1,7 @@
 //! Decrypts the modules of encrypted files: footers, page headers and pages.
 //!
-//! Source: sections 4 and 5.1 of `Encryption.md` of the Parquet format. All modules are encrypted by AES-GCM, but the
-//! pages of `AES_GCM_CTR_V1` by AES-CTR, which does not tell whether they were changed.
+//! Source: sections 4 and 5.1 of `Encryption.md` of the Parquet format. All modules are encrypted with AES-GCM, except
+//! the pages of `AES_GCM_CTR_V1`: those are encrypted with AES-CTR, which does not detect changes.
 
 use aes::{Aes128, Aes256};
 use bytes::Bytes;
@@ -70,8 +70,8 @@ enum ModuleType {
 }
 
 impl FileDecryptor {
-    /// Creates a decryptor of the file with this unique part of the additional authenticated data. The prefix of the
-    /// keys is preferred to the one that the file stores.
+    /// Creates a decryptor of the file with this unique part of the additional authenticated data. A prefix given with
+    /// the keys takes precedence over the one that the file stores.
     pub(crate) fn new(keys: &Decryption, pages: PageCipher, stored_prefix: &[u8], unique: &[u8]) -> Self {
         let prefix = keys.aad_prefix().unwrap_or(stored_prefix);
         Self { keys: keys.clone(), pages, file_aad: [prefix, unique].concat() }
@@ -89,7 +89,7 @@ impl FileDecryptor {
         plain.ok_or_else(|| wrong("the footer key and the AAD do not decrypt the footer".to_owned()))
     }
 
-    /// Checks the signature of a plaintext footer: a nonce, and the tag that encrypting the footer gives.
+    /// Checks the signature of a plaintext footer: a nonce, and the tag that results from encrypting the footer.
     pub(crate) fn verify_footer(&self, footer: &[u8], signature: &[u8]) -> Result<()> {
         let mismatch =
             || wrong("the signature of the footer is not of the footer key and the AAD".to_owned());
@@ -185,7 +185,7 @@ impl ChunkDecryptor {
     }
 }
 
-/// Returns the bytes of the module whose first bytes, its length, are given.
+/// Returns the size of a module in bytes, given the length that it begins with.
 pub(crate) fn module_size(length: [u8; MODULE_LENGTH]) -> usize {
     (u32::from_le_bytes(length) as usize).saturating_add(MODULE_LENGTH)
 }
@@ -196,7 +196,7 @@ fn sealed(module: &[u8]) -> Option<(&[u8; NONCE], &[u8])> {
     module.get(MODULE_LENGTH..size)?.split_first_chunk()
 }
 
-/// Decrypts by AES-GCM; `None` if the bytes are of another key or other additional data, or were changed.
+/// Decrypts AES-GCM; `None` if the key or the additional data is wrong, or the bytes were changed.
 fn open(key: &LessSafeKey, aad: &[u8], (nonce, bytes): (&[u8; NONCE], &[u8])) -> Option<Vec<u8>> {
     let mut plain = bytes.to_vec();
     let nonce = Nonce::assume_unique_for_key(*nonce);
@@ -205,7 +205,7 @@ fn open(key: &LessSafeKey, aad: &[u8], (nonce, bytes): (&[u8; NONCE], &[u8])) ->
     Some(plain)
 }
 
-/// Decrypts by AES-CTR; `None` if the key has another length.
+/// Decrypts AES-CTR; `None` if the key has an invalid length.
 fn apply_ctr(key: &[u8], (nonce, bytes): (&[u8; NONCE], &[u8])) -> Option<Vec<u8>> {
     let mut plain = bytes.to_vec();
     let counter = [&nonce[..], &FIRST_COUNTER.to_be_bytes()].concat();
@@ -225,7 +225,7 @@ fn gcm_key(key: &[u8]) -> Result<LessSafeKey> {
     key.map(LessSafeKey::new).map_err(|_| wrong("a key that has neither 16 nor 32 bytes".to_owned()))
 }
 
-/// Returns a number as the additional authenticated data has it.
+/// Returns a number in the form of the additional authenticated data.
 fn ordinal(number: usize, what: &str) -> Result<i16> {
     i16::try_from(number).map_err(|_| wrong(format!("an encrypted file has at most {} {what}", i16::MAX)))
 }
@@ -318,7 +318,7 @@ mod tests {
             assert!(decryptor.header(&changed).is_err(), "{end}");
         }
 
-        // Pages of AES-CTR do not tell a wrong key, and their headers do.
+        // A wrong key goes unnoticed in AES-CTR pages, but not in their headers.
         let gcm = gcm_key(b"fedcba9876543210").unwrap();
         let of_other_key = ChunkDecryptor { gcm, ..chunk(PageOrdinal::Data(0), Some(b"fedcba9876543210")) };
         assert!(of_other_key.header(&good).is_err());

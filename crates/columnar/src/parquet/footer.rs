@@ -103,7 +103,7 @@ pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {
     encoding == Encoding::RLE_DICTIONARY || encoding == old
 }
 
-/// Returns whether every data page of the chunk is dictionary-encoded; `None` if the footer does not tell.
+/// Returns whether every data page of the chunk is dictionary-encoded; `None` if the footer does not say.
 pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
     // Encrypted chunks are decoded value by value.
     if is_encrypted(chunk) || !chunk.encodings().any(is_dictionary_encoding) {
@@ -119,7 +119,7 @@ pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
 }
 
 /// Estimates the number of values in the dictionary from sizes in the footer. The exact number is in the header of the
-/// dictionary page: reading it would cost a request per chunk before any is known to be needed.
+/// dictionary page: reading it would cost a request per chunk before it is known whether the chunk is needed.
 pub(super) fn estimated_values(chunk: &ColumnChunkMetaData) -> Option<u64> {
     let dictionary = chunk.dictionary_page_offset().filter(|offset| *offset > 0)?;
     let compressed = (chunk.data_page_offset() - dictionary).max(0) as f64;
@@ -153,7 +153,7 @@ pub(super) fn value_bytes(chunk: &ColumnChunkMetaData) -> u64 {
 pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: bool) -> u64 {
     let read = chunk.compressed_size().max(0) as u64;
     let decoded = if dictionary {
-        // Codes beside the values.
+        // Codes, in addition to the values.
         let plain = chunk.uncompressed_size().max(0) as u64;
         plain.saturating_add(rows.saturating_mul(estimated_code_bytes(chunk)))
     } else {
@@ -168,7 +168,7 @@ pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: 
 pub(super) fn passing_bytes(chunk: &ColumnChunkMetaData, rows: u64, passing: u64) -> u64 {
     let read = chunk.compressed_size().max(0) as u64;
     let dense = dense_bytes(chunk, rows);
-    // The rows of the segment that is decoded, and of one that is joined, beside those that were kept.
+    // The segment that is being decoded and one that is being concatenated are in memory besides the kept rows.
     let at_once = passing.saturating_add(2 * SEGMENT_ROWS as u64).min(rows);
     let kept = (u128::from(dense) * u128::from(at_once)).checked_div(u128::from(rows)).unwrap_or(0) as u64;
 
@@ -182,8 +182,8 @@ fn dense_bytes(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
     value_bytes(chunk).saturating_add(count.saturating_mul(16))
 }
 
-/// Estimates the bytes of a code of the chunk's dictionary. The number of values is a rough estimate, and is therefore
-/// taken several times.
+/// Estimates the bytes of a code of the chunk's dictionary. The number of values is a rough estimate, so it is
+/// multiplied by a margin.
 fn estimated_code_bytes(chunk: &ColumnChunkMetaData) -> u64 {
     const MARGIN: u64 = 4;
     let values = estimated_values(chunk).map_or(u64::MAX, |values| values.saturating_mul(MARGIN));
@@ -199,9 +199,9 @@ pub(super) fn without_dictionaries(field: &Field) -> Field {
     replaced(field, &|_, values| values.clone())
 }
 
-/// Returns the field as it was written, with dictionaries of strings and bytes at every depth: those of other values
-/// are expanded, as other readers do. Below the top, keys have at least 32 bits, since row groups together may have
-/// more values than narrower keys of the writer's arrays can address.
+/// Returns the field as it was written, with dictionaries of strings and bytes at every depth; dictionaries of other
+/// values are expanded, as in other readers. Nested keys have at least 32 bits, since all row groups together may have
+/// more values than the writer's narrower keys can address.
 pub(super) fn with_dictionaries(field: &Field) -> Field {
     let coded = |keys: &DataType, values: &DataType| {
         DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
@@ -242,7 +242,7 @@ pub(super) fn undecrypted(object: &str, error: ParquetError) -> Error {
     if let ParquetError::NYI(reason) = error {
         return Error::Unsupported { object, column: None, reason };
     }
-    // The parquet crate has no error variant for this, only the message.
+    // The parquet crate has no error variant for this, so only the message distinguishes it.
 
     let reason = error.to_string();
     let words = ["decrypt", "key", "AAD", "signature", "crypto"];

@@ -1,6 +1,7 @@
 //! Page index and bloom filters of a row group: the offsets of a leaf's pages, and the values in them.
 //!
-//! An index that cannot be read is taken as absent: it makes a scan cheaper, and never decides whether it succeeds.
+//! An index that cannot be read is treated as absent: indexes make scans cheaper, but never decide whether they
+//! succeed.
 
 pub(super) mod checks;
 pub(super) mod page_statistics;
@@ -45,7 +46,7 @@ pub(crate) struct LeafIndex {
 /// Pages of a leaf.
 #[derive(Debug)]
 pub(super) struct LeafPageIndex {
-    /// Column index: one row group with one column, as the parquet crate wants it. It may be empty.
+    /// Column index: one row group with one column, as the parquet crate expects it. It may be empty.
     pub(super) values: ParquetColumnIndex,
     /// Offset index, in the same form.
     pub(super) offsets: ParquetOffsetIndex,
@@ -89,7 +90,7 @@ impl LeafIndexRanges {
 }
 
 impl ParquetFile {
-    /// Reads the indexes of these leaves, each with its bloom filter if requested, as far as they exist.
+    /// Reads the indexes of these leaves, each with its bloom filter if requested, if they exist.
     pub(crate) async fn leaf_indexes(
         &self,
         object: &OpenObject,
@@ -124,8 +125,8 @@ impl ParquetFile {
         Ok(chunks.iter().map(index).collect())
     }
 
-    /// Returns the leaves of the row group whose index is useful to a filter over these columns, each with whether its
-    /// bloom filter is: that is, whether the column is compared for equality.
+    /// Returns the leaves of the row group whose index may help a filter over these columns, and for each whether its
+    /// bloom filter may help: that is, whether the filter compares the column for equality.
     pub(crate) fn indexed_leaves<'a>(
         &self,
         unit: usize,
@@ -171,7 +172,7 @@ fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> LeafIndexRange
     }
 }
 
-/// Decodes both halves of the index of a leaf, as those of a file with that leaf alone.
+/// Decodes both halves of the index of a leaf, as if the leaf were the only one of the file.
 fn pages(
     chunk: &ColumnChunkMetaData,
     ranges: &LeafIndexRanges,

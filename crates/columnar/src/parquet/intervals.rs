@@ -1,5 +1,5 @@
 //! Decodes Parquet intervals, which have months, days and milliseconds, as their 12 bytes, since the parquet crate
-//! drops the months or the rest.
+//! drops either the months or the rest.
 
 use std::sync::Arc;
 

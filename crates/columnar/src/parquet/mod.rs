@@ -124,7 +124,7 @@ impl ParquetFile {
         };
         let metadata = match decode(ParquetMetaDataOptions::default()) {
             Err(error @ Error::Corrupt { .. }) => {
-                // Nonsensical statistics are dropped.
+                // Implausible statistics are dropped.
                 let none = ParquetStatisticsPolicy::SkipAll;
                 let options = ParquetMetaDataOptions::default().with_column_stats_policy(none);
                 decode(options).map_err(|_| error)?
@@ -145,15 +145,15 @@ impl ParquetFile {
         }
     }
 
-    /// Reads the footer and repairs it; `None` if it still cannot be decoded. Page encoding stats are a mask, or a
-    /// list.
+    /// Reads the footer and repairs it; `None` if it still cannot be decoded. Page encoding statistics are read as a
+    /// mask or as a list.
     pub(crate) async fn read_repaired(
         object: &OpenObject,
         tail: &Bytes,
         has_masks: bool,
     ) -> Result<Option<ParquetMetaData>> {
         let Some(footer) = Self::footer_bytes(object, tail).await? else { return Ok(None) };
-        // Nonsensical statistics are dropped.
+        // Implausible statistics are dropped.
         let options = || ParquetMetaDataOptions::new().with_encoding_stats_as_mask(has_masks);
         let each = [options(), options().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)];
         let decode = |options| guarded(|| footer::repair::decode_repaired(&footer, options)).ok().flatten();
@@ -235,7 +235,7 @@ impl ParquetFile {
         self.decryptor.is_some()
     }
 
-    /// Returns whether a chunk of these columns is encrypted. Such a chunk is decoded by the general reader only: its
+    /// Returns whether a chunk of these columns is encrypted. Such a chunk is decoded only by the general reader: its
     /// dictionary, page index and bloom filter are not used.
     fn has_encrypted(&self, unit: usize, columns: &[ProjectedColumn]) -> bool {
         let mut leaves = columns.iter().flat_map(|column| self.wanted(column));
@@ -335,7 +335,7 @@ impl ParquetFile {
         chunk.ok_or_else(|| Error::corrupt(&self.object, format!("row group {unit} has no column {leaf}")))
     }
 
-    /// Returns the projected leaves of a top-level column, counted from the file's first leaf.
+    /// Returns the indices, among all leaves of the file, of the projected leaves of a top-level column.
     fn wanted(&self, column: &ProjectedColumn) -> impl Iterator<Item = usize> {
         let range = self.leaves.get(column.root).cloned().unwrap_or(0..0);
         let first = range.start;
@@ -466,8 +466,8 @@ impl ParquetFile {
         let ranges: Vec<Range<u64>> = ranges.collect::<Result<_>>()?;
 
         match object.local() {
-            // A local file is read as it is decoded: its bytes are in the page cache already, and a copy would cost
-            // more.
+            // A local file is read as it is decoded: its bytes are already in the operating system's page cache, and a
+            // copy would cost more.
             Some(Ok(file)) => Ok(ParquetBytes::File { file: Arc::new(file), object: object.clone() }),
             _ => Ok(ParquetBytes::new(leaves, ranges.clone(), object.read(&ranges).await?)),
         }
@@ -569,8 +569,8 @@ impl ParquetFile {
     }
 }
 
-/// Reasons of values that exceed the offsets of an array: our decoder's, and those of the parquet crate for strings and
-/// for lists.
+/// Reasons of errors for values that exceed the offsets of an array: our decoder's, and the parquet crate's for strings
+/// and for lists.
 const EXCEEDED_ARRAYS: [&str; 3] =
     [ARRAY_TOO_LONG, "index overflow decoding byte array", "would overflow list array"];
 

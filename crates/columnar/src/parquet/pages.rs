@@ -1,7 +1,7 @@
 //! Iterates over the pages of a flat column chunk, decompressing them into the same memory.
 //!
-//! A decompressed page stays in the CPU cache, since the next takes its place: each must be consumed before the next is
-//! requested.
+//! A decompressed page stays in the CPU cache, since the next one overwrites it: each must be consumed before the next
+//! is requested.
 
 pub(super) mod chunk_bytes;
 pub(super) mod header;
@@ -49,7 +49,7 @@ pub(crate) struct DecodeScratch {
     window: Vec<u8>,
     /// Decompressed page, as long as the longest so far.
     page: Vec<u8>,
-    /// Memory of dictionaries that grow.
+    /// Memory of growing dictionaries.
     pub(super) dictionary: PlainDictionaryScratch,
 }
 
@@ -157,7 +157,7 @@ impl<'a> FlatPageReader<'a> {
     }
 
     /// Returns the dictionary's values and their number, if the first page is one. Must be called before
-    /// [`Self::next`]. `made` is called with the prefix of the values that is available, from time to time, while it is
+    /// [`Self::next`]. From time to time, `made` is called with the prefix of the values that is available, while it is
     /// in the CPU cache.
     pub(super) fn dictionary(
         &mut self,
@@ -176,7 +176,7 @@ impl<'a> FlatPageReader<'a> {
         }
     }
 
-    /// Returns the next page, or `None` after the last. The offset of an error is that in the file.
+    /// Returns the next page, or `None` after the last. Errors have offsets in the file.
     pub(super) fn next(&mut self) -> Result<Option<FlatPage<'_>>, Corrupt> {
         self.read(&mut |_| Ok(()))
     }
@@ -234,7 +234,7 @@ impl<'a> FlatPageReader<'a> {
 }
 
 impl FlatPageInput<'_> {
-    /// Returns at least `length` bytes from `start`, if the chunk has as many.
+    /// Returns at least `length` bytes from `start`, if the chunk has that many.
     fn at(&mut self, start: u64, length: usize) -> Result<&[u8], Corrupt> {
         let outside = || Corrupt::new("a page outside its column chunk").at(start);
         let file = match &self.source {
@@ -303,7 +303,7 @@ impl PageDecompressor<'_> {
                 let values = self.run(offset, body, length, &mut some)?;
                 FlatPage::Dictionary(DictionaryPage { offset, values, count, length })
             }
-            // Levels that only the general reader knows are reported as an unknown encoding of values.
+            // Encodings of levels that only the general reader supports are reported as an unknown encoding of values.
             PageKind::Data { rows, levels, .. } if nullable && levels != Encoding::RLE => {
                 FlatPage::Data(DataPage { offset, encoding: levels, rows, levels: None, values: &[] })
             }
@@ -361,7 +361,7 @@ impl PageDecompressor<'_> {
 
         let room = length.saturating_add(snappy::SLACK);
         if self.page.len() < room && !matches!(self.codec, PageCodec::Other(_)) {
-            // A fresh allocation: growing would copy stale bytes.
+            // Reallocated, since growing would copy stale bytes.
             *self.page = vec![0; room];
         }
 

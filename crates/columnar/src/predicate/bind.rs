@@ -1,7 +1,7 @@
 //! A filter bound to a schema: columns resolved, literals typed, NOTs pushed down to the leaves.
 //!
 //! With all NOTs in the leaves, only "true for a row" matters: an AND is true if all of its operands are true, and an
-//! OR if one of them is, whatever the others are. So unknown needs no bit of its own.
+//! OR if one of them is, whatever the others are. Unknown therefore needs no bit of its own.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(crate) struct BoundColumn {
     pub(crate) data_type: DataType,
 }
 
-/// Condition that passing rows fulfil.
+/// Condition that passing rows satisfy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PredicateNode {
     /// All rows pass, or none.
@@ -101,7 +101,7 @@ impl BoundPredicate {
         &self.roots
     }
 
-    /// Returns the columns that it refers to, nested ones too.
+    /// Returns the columns that the predicate refers to, including nested ones.
     pub(crate) fn columns(&self) -> &[BoundColumn] {
         &self.columns
     }
@@ -242,7 +242,7 @@ impl PredicateBinder<'_> {
         self.found.get(index).map(BoundOperand::data_type).ok_or_else(|| refuse("a column is missing"))
     }
 
-    /// Returns the index of an operand, which is bound if it is new.
+    /// Returns the index of an operand, binding it if it is new.
     fn operand(&mut self, operand: &Operand) -> Result<usize> {
         let step = match operand {
             Operand::Column(column) => return self.column(column),
@@ -290,7 +290,7 @@ impl PredicateBinder<'_> {
         }
     }
 
-    /// Returns the index of a column, which is bound if it is new.
+    /// Returns the index of a column, binding it if it is new.
     fn column(&mut self, column: &Column) -> Result<usize> {
         let is_known =
             |found: &BoundOperand| matches!(found, BoundOperand::Column(known) if known.column == *column);
@@ -395,7 +395,7 @@ fn join_or(nodes: Vec<PredicateNode>) -> PredicateNode {
     }
 }
 
-/// Merges the leaves of each column into one, in place of the first of them. `None` if one of them cannot be true.
+/// Merges the leaves of each column into one, at the position of the first. `None` if one of them cannot be true.
 fn merge(
     nodes: Vec<PredicateNode>,
     join: impl Fn(Vec<ColumnTest>) -> Option<ColumnTest>,
@@ -423,7 +423,7 @@ fn merge(
     Some(merged)
 }
 
-/// Numbers the columns and computed columns that are still needed.
+/// Renumbering of the columns and computed columns that are still needed.
 struct OperandNumbering<'a> {
     found: &'a [BoundOperand],
     /// Indices of the operands that are needed and are columns.

@@ -78,17 +78,17 @@ macro_rules! conditions {
                 Predicate::Like { column: self.into(), pattern: pattern.into(), ignore_case: true }
             }
 
-            /// Tests if the string or binary begins with this.
+            /// Tests whether the string or binary value begins with this prefix.
             pub fn starts_with(self, prefix: impl Into<String>) -> Predicate {
                 Predicate::StartsWith(self.into(), prefix.into())
             }
 
-            /// Tests if the string contains this.
+            /// Tests whether the string contains this text.
             pub fn contains(self, text: impl Into<String>) -> Predicate {
                 Predicate::Contains(self.into(), text.into())
             }
 
-            /// Tests if the string ends with this.
+            /// Tests whether the string ends with this suffix.
             pub fn ends_with(self, suffix: impl AsRef<str>) -> Predicate {
                 self.like(format!("%{}", escaped(suffix.as_ref())))
             }

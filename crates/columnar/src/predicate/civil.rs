@@ -57,7 +57,7 @@ impl CivilDate {
         era * i128::from(DAYS_PER_ERA) + of_era - DAYS_BEFORE_EPOCH
     }
 
-    /// Returns the same day this many months later, or the last of a shorter month.
+    /// Returns the same day this many months later, or the last day of a shorter month.
     pub(super) fn plus_months(self, months: i64) -> Self {
         let months = self.year * 12 + i128::from(self.month) - 1 + i128::from(months);
         let year = months.div_euclid(12);
@@ -86,7 +86,7 @@ fn month_days(year: i128, month: u8) -> u8 {
     }
 }
 
-/// Writes nanoseconds since midnight, without trailing zeros of the second.
+/// Writes a time, given in nanoseconds since midnight, without trailing zeros of the second.
 pub(super) fn write_time(f: &mut impl fmt::Write, nanos: i128) -> fmt::Result {
     let seconds = nanos / NANOS_PER_SECOND;
     write!(f, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)?;
@@ -96,7 +96,7 @@ pub(super) fn write_time(f: &mut impl fmt::Write, nanos: i128) -> fmt::Result {
     }
 }
 
-/// Writes nanoseconds since 1970-01-01T00:00:00.
+/// Writes a timestamp, given in nanoseconds since 1970-01-01T00:00:00.
 pub(super) fn write_timestamp(f: &mut impl fmt::Write, nanos: i128) -> fmt::Result {
     write!(f, "{} ", CivilDate::from_days(nanos.div_euclid(NANOS_PER_DAY)))?;
     write_time(f, nanos.rem_euclid(NANOS_PER_DAY))

@@ -98,7 +98,7 @@ impl ArithmeticSide {
 }
 
 impl ComputeExpr {
-    /// Returns the columns that it reads, to renumber them.
+    /// Returns the columns that the expression reads, to renumber them.
     pub(super) fn inputs_mut(&mut self) -> Vec<&mut usize> {
         match self {
             Self::Call(_, column, _) => vec![column],
@@ -112,12 +112,12 @@ impl ComputeExpr {
         }
     }
 
-    /// Returns the columns that it reads.
+    /// Returns the columns that the expression reads.
     pub(super) fn inputs(&self) -> Vec<usize> {
         self.clone().inputs_mut().into_iter().map(|column| *column).collect()
     }
 
-    /// Returns the column that it reads, if it is only one.
+    /// Returns the column that the expression reads, if there is only one.
     pub(super) fn only_input(&self) -> Option<usize> {
         match self.inputs().as_slice() {
             [column] => Some(*column),
@@ -489,7 +489,7 @@ fn texts(
     }))
 }
 
-/// Appends the other case of a letter if that is a single character, else the letter.
+/// Appends the other case of a letter if that is a single character, else the letter itself.
 fn push(text: &mut String, letter: char, other: impl Iterator<Item = char>) {
     text.push(only(other).unwrap_or(letter));
 }

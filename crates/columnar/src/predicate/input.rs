@@ -18,7 +18,7 @@ pub(super) struct PredicateInput {
 }
 
 impl PredicateInput {
-    /// Expands a dictionary, with all nulls.
+    /// Expands a dictionary, and merges the nulls of its values into the column's.
     pub(super) fn dense(self) -> Result<Self> {
         let array = dense(&self.array)?;
         let nulls = NullBuffer::union(self.nulls.as_ref(), array.logical_nulls().as_ref());

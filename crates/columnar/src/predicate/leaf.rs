@@ -22,7 +22,7 @@ pub(crate) struct ColumnCondition {
 pub(crate) enum ColumnTest {
     Null,
     NotNull,
-    /// A value that passes the check, or fails it if negated; never a null.
+    /// The value is not null, and passes the check, or fails it if negated.
     Holds {
         check: ValuePredicate,
         negated: bool,

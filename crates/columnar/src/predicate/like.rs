@@ -1,7 +1,7 @@
 //! `LIKE` patterns, compiled once: most are an equality, a prefix or a substring.
 //!
 //! Between two `%` lies a segment of a fixed number of characters. The first is anchored at the text's start and the
-//! last at its end; each one between them takes its leftmost match, which leaves most to the following ones.
+//! last at its end; each one between them takes its leftmost match, which leaves the most text for the following ones.
 
 use super::tokens::{quoted, refuse};
 use crate::Result;
@@ -140,7 +140,7 @@ impl LikeSegment {
     }
 }
 
-/// Splits a pattern at each `%`: one more segment than there are runs of `%`.
+/// Splits a pattern at each run of `%`: there is one more segment than there are runs.
 fn segments(pattern: &str, ignore_case: bool) -> Vec<LikeSegment> {
     let mut segments = Vec::new();
     let mut pieces: Vec<LikeToken> = Vec::new();
@@ -149,7 +149,7 @@ fn segments(pattern: &str, ignore_case: bool) -> Vec<LikeSegment> {
     while let Some(letter) = letters.next() {
         let literal = match letter {
             '%' => {
-                // A run of `%` is one.
+                // Consecutive `%` count as one.
                 if segments.is_empty() || !pieces.is_empty() {
                     segments.push(LikeSegment(std::mem::take(&mut pieces)));
                 }
@@ -181,13 +181,13 @@ fn folded(text: &str) -> String {
 }
 
 /// Folds characters that differ only in case: `ς`, `σ` and `Σ` are one letter. Characters whose other case has several
-/// characters stay as they are.
+/// characters are kept.
 fn fold(letter: char) -> char {
     let upper = only(letter.to_uppercase()).unwrap_or(letter);
     only(upper.to_lowercase()).unwrap_or(upper)
 }
 
-/// Returns the character if there is only one.
+/// Returns the character if there is exactly one.
 pub(super) fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
     let first = letters.next();
     if letters.next().is_none() { first } else { None }

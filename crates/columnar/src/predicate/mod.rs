@@ -72,10 +72,10 @@ impl fmt::Display for Column {
     }
 }
 
-/// A constant of a filter. It takes the type of the column that it is compared with; comparisons are right even if the
-/// column cannot represent the value.
+/// A constant of a filter. It takes the type of the column that it is compared with; comparisons are correct even if
+/// the column cannot represent the value.
 ///
-/// Two types convert so that `0.1` means what its writer expects: compared with a floating-point column, a
+/// Two types are converted so that `0.1` means what its author expects: compared with a floating-point column, a
 /// [`Literal::Decimal`] is the nearest number that the column can hold; compared with a decimal column, a
 /// [`Literal::Float`] is the shortest decimal number that parses as it.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +104,7 @@ pub enum Literal {
     Date(i32),
     /// Nanoseconds since midnight.
     Time(i64),
-    /// Nanoseconds since 1970-01-01T00:00:00, in UTC where the column has a time zone.
+    /// Nanoseconds since 1970-01-01T00:00:00, in UTC if the column has a time zone.
     Timestamp(i128),
 }
 
@@ -166,7 +166,7 @@ pub enum Predicate {
     Compare(Operand, CompareOp, Literal),
     /// `operand op operand`
     CompareColumns(Operand, CompareOp, Operand),
-    /// `operand IN (…)`; no row is in an empty list.
+    /// `operand IN (…)`; no row passes an empty list.
     In(Operand, Vec<Literal>),
     /// `operand IS NULL`
     IsNull(Operand),
@@ -196,7 +196,7 @@ impl Operand {
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate), quoting what cannot be understood.
+    /// [`Error::Predicate`](crate::Error::Predicate), quoting the part that cannot be parsed.
     pub fn parse(sql: &str) -> Result<Self> {
         sql::parse::parse_operand(sql)
     }
@@ -205,18 +205,18 @@ impl Operand {
 impl Predicate {
     /// Parses the condition of a SQL `WHERE`, such as `price < 24.5 AND mode IN ('AIR', 'MAIL')`.
     ///
-    /// Names are case-sensitive, quoted or not; dots lead into nested fields. Literals are what [`Literal`] lists, with
-    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A column alone is a column of booleans. [`Function`] and
+    /// Names are case-sensitive, quoted or not; dots select nested fields. Literals are those of [`Literal`], and also
+    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A bare column must be boolean. [`Function`] and
     /// [`ArithmeticOp`] list the supported computations.
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate), quoting what cannot be understood.
+    /// [`Error::Predicate`](crate::Error::Predicate), quoting the part that cannot be parsed.
     pub fn parse(sql: &str) -> Result<Self> {
         sql::parse::parse(sql)
     }
 
-    /// Returns the distinct columns that it names, in order of appearance.
+    /// Returns the distinct columns that the predicate names, in order of appearance.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = Vec::new();
         self.visit_columns(&mut |column| {

@@ -5,7 +5,7 @@ use crate::Result;
 
 /// Maximum number of functions and operators of an operand.
 const MAX_OPERATIONS: usize = 256;
-/// Maximum nesting depth of its functions and parentheses, less than that of the SQL parser.
+/// Maximum nesting depth of an operand's functions and parentheses, less than that of the SQL parser.
 const MAX_DEPTH: usize = 32;
 
 /// One side of a comparison: a column, or a value that is computed from columns.
@@ -34,7 +34,7 @@ pub enum Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Function {
-    /// Text in lower case, character by character: those whose other case has several characters stay as they are.
+    /// Text in lower case, character by character: characters whose other case has several characters are kept.
     Lower,
     /// Text in upper case, by the rules of [`Function::Lower`].
     Upper,
@@ -85,7 +85,7 @@ impl Function {
     pub(super) const ALL: [Self; 7] =
         [Self::Lower, Self::Upper, Self::Abs, Self::Year, Self::Month, Self::Day, Self::IsNan];
 
-    /// Returns its name in SQL.
+    /// Returns the function's name in SQL.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -105,7 +105,7 @@ impl Function {
 }
 
 impl ArithmeticOp {
-    /// Returns `true` if it binds closer than a sum.
+    /// Returns `true` if the operator binds tighter than addition.
     fn is_product(self) -> bool {
         matches!(self, Self::Multiply | Self::Divide | Self::Modulo)
     }
@@ -116,8 +116,8 @@ impl Operand {
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate) if it holds more than 256 functions and operators, or nests deeper
-    /// than 32 levels.
+    /// [`Error::Predicate`](crate::Error::Predicate) if the result has more than 256 functions and operators, or nests
+    /// deeper than 32 levels.
     pub fn call(self, function: Function) -> Result<Self> {
         Self::Call(function, Box::new(self)).checked()
     }
@@ -126,8 +126,8 @@ impl Operand {
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate) if it holds more than 256 functions and operators, or nests deeper
-    /// than 32 levels.
+    /// [`Error::Predicate`](crate::Error::Predicate) if the result has more than 256 functions and operators, or nests
+    /// deeper than 32 levels.
     pub fn arithmetic(self, op: ArithmeticOp, other: impl Into<Self>) -> Result<Self> {
         Self::Arithmetic(Box::new(self), op, Box::new(other.into())).checked()
     }
@@ -144,7 +144,7 @@ impl Operand {
         }
     }
 
-    /// Returns the nesting depth of its functions and parentheses in SQL.
+    /// Returns the nesting depth of the operand's functions and parentheses in SQL.
     fn depth(&self) -> usize {
         match self {
             Self::Column(_) | Self::Literal(_) => 0,
@@ -156,12 +156,12 @@ impl Operand {
         }
     }
 
-    /// Returns `true` if it needs parentheses on the left of an operator.
+    /// Returns `true` if the operand needs parentheses on the left of an operator.
     pub(super) fn is_looser(&self, op: ArithmeticOp) -> bool {
         matches!(self, Self::Arithmetic(_, own, _) if !own.is_product() && op.is_product())
     }
 
-    /// Returns `true` if it needs no parentheses on the right of an operator.
+    /// Returns `true` if the operand needs no parentheses on the right of an operator.
     pub(super) fn is_tighter(&self, op: ArithmeticOp) -> bool {
         match self {
             Self::Arithmetic(_, own, _) => own.is_product() && !op.is_product(),

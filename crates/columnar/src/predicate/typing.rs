@@ -52,11 +52,11 @@ pub(super) struct ComparisonTarget<'a> {
 /// Position of a literal among a column's integers.
 #[derive(Clone, Copy, Debug)]
 enum LiteralPosition {
-    /// Below all of them.
+    /// Below all values.
     Below,
     /// At `floor`, or between it and the next if not `exact`.
     At { floor: i256, exact: bool },
-    /// Above all of them.
+    /// Above all values.
     Above,
     /// Unordered.
     Nan,
@@ -175,7 +175,7 @@ impl<'a> ComparisonTarget<'a> {
         })
     }
 
-    /// Always true for a column of only nulls, and never for one of strings.
+    /// Returns true for a column of only nulls, false for one of strings, and an error for all others.
     fn is_null_or_text(&self, what: impl FnOnce() -> String) -> Result<bool> {
         match self.class {
             TypeClass::Null => Ok(true),
@@ -187,7 +187,7 @@ impl<'a> ComparisonTarget<'a> {
     fn bytes(&self, literal: &Literal) -> Result<Vec<u8>> {
         match (self.class, literal) {
             (_, Literal::String(text)) => match (self.data_type, uuid(text)) {
-                // No text of the length of a UUID has 16 bytes.
+                // A text as long as the spelling of a UUID never has 16 bytes, so it cannot be raw bytes.
                 (DataType::FixedSizeBinary(16), Some(uuid)) => Ok(uuid),
                 _ => Ok(text.clone().into_bytes()),
             },
@@ -299,8 +299,8 @@ impl<'a> ComparisonTarget<'a> {
         }
     }
 
-    /// Returns the column's number nearest to another: `x = 0.1` finds the 0.1 of 32 bits. Numbers that would round to
-    /// infinity or zero stay as they are.
+    /// Returns the column's number nearest to another: in a column of 32 bits, `x = 0.1` matches the 32-bit 0.1.
+    /// Numbers that would round to infinity or zero are kept.
     fn nearest_to(&self, value: f64) -> f64 {
         let nearest = match self.data_type {
             DataType::Float16 => <Float16Type as ArrowPrimitiveType>::Native::from_f64(value).to_f64(),

@@ -7,7 +7,7 @@ use std::{borrow::Borrow, cmp::Ordering};
 use super::PruneVerdict;
 use crate::predicate::{CompareOp, ValuePredicate};
 
-/// Tests if values between the bounds lie from `low` to `high`.
+/// Tests whether values between the bounds lie from `low` to `high`.
 pub(super) fn within<T: PartialOrd + ?Sized>(
     min: Option<&T>,
     max: Option<&T>,
@@ -19,7 +19,7 @@ pub(super) fn within<T: PartialOrd + ?Sized>(
     PruneVerdict::between(!beyond, !inside)
 }
 
-/// Tests if values between the bounds are in an ascending list.
+/// Tests whether values between the bounds are in an ascending list.
 pub(super) fn among<T, S>(min: Option<&T>, max: Option<&T>, set: &[S]) -> PruneVerdict
 where
     T: PartialOrd + ?Sized,

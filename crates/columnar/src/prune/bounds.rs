@@ -11,7 +11,7 @@ use arrow::{
 
 use crate::predicate::{ComparableInteger, IntegerVisitor, TypeClass, with_whole};
 
-/// By part, its value if known.
+/// Value of each part, if known.
 type PartValues<T> = Vec<Option<T>>;
 
 /// Bounds in the column's own representation, by part.

@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// Bounds of columns of different types are not compared.
+/// Returns whether a predicate compares columns: bounds of columns of different types are not compared.
 fn has_mixed_pairs(predicate: &Predicate) -> bool {
     match predicate {
         Predicate::CompareColumns(..) => true,

@@ -26,8 +26,8 @@ use crate::{
     table::OutputColumn,
 };
 
-/// Maximum bytes of a column of a batch after its dictionary is expanded. Offsets of an array end at 2 GiB, and a row
-/// group of a few kilobytes may expand to more.
+/// Maximum bytes of a column of a batch after its dictionary is expanded. The offsets of an array end at 2 GiB, and a
+/// row group of a few kilobytes may expand to more than that.
 pub(super) const MAX_EXPANDED: usize = 256 << 20;
 
 /// Properties that all batches of a row group share.
@@ -86,7 +86,8 @@ fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(typed.collect::<Fields>(), schema.metadata().clone()))
 }
 
-/// Returns the number of rows for one batch: fewer than all if dictionaries would expand to more than [`MAX_EXPANDED`].
+/// Returns the number of rows for one batch: fewer than `rows` if dictionaries would expand to more than
+/// [`MAX_EXPANDED`], or have more values than the keys of the output can address.
 pub(super) fn fitting_rows(outputs: &[OutputColumn], columns: &[ArrayRef], rows: usize) -> usize {
     let fitting = |(column, output): (&ArrayRef, &OutputColumn)| match output.field.data_type() {
         DataType::Dictionary(key, _) => rows_within_keys(column, key),
@@ -96,7 +97,7 @@ pub(super) fn fitting_rows(outputs: &[OutputColumn], columns: &[ArrayRef], rows:
     columns.iter().zip(outputs).map(fitting).fold(rows, usize::min)
 }
 
-/// Returns the number of values that dictionary keys can address; `None` if it is no limit.
+/// Returns the number of values that dictionary keys can address; `None` if that is not a limit.
 pub(super) fn key_capacity(key: &DataType) -> Option<usize> {
     match key {
         DataType::Int8 => Some(1 << 7),
@@ -107,7 +108,7 @@ pub(super) fn key_capacity(key: &DataType) -> Option<usize> {
     }
 }
 
-/// Returns the number of rows that surely have no more values than the keys can address.
+/// Returns a number of leading rows that are certain to have no more values than the keys can address.
 fn rows_within_keys(column: &ArrayRef, key: &DataType) -> usize {
     let Some(capacity) = key_capacity(key) else { return column.len() };
     let values = match column.as_any_dictionary_opt() {

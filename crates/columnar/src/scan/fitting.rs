@@ -1,4 +1,4 @@
-//! Batches of a row group that are read again in fewer rows where their values exceed an array.
+//! Rereads batches of a row group with fewer rows each if their values exceed an array.
 
 use arrow::array::{Array, ArrayRef};
 
@@ -7,15 +7,15 @@ use crate::{Error, Result, chunk::ColumnBatch};
 /// Divisor of the rows of a batch whose values exceed an array.
 const FEWER: usize = 16;
 
-/// Batches that `open` reads with a maximum number of rows. The footer tells the mean length of values only: where a
-/// batch is too long, the rest is read with fewer rows in each.
+/// Batches that `open` reads with a maximum number of rows. The footer shows only the mean length of values: if a batch
+/// turns out too long, the rest is read in batches of fewer rows.
 pub(super) struct FittingBatches<'a, Open> {
     open: Open,
     batches: BoxedBatches<'a>,
     batch_rows: usize,
     /// Rows that were returned.
     returned: usize,
-    /// Rows of `batches` that were returned before they were opened again.
+    /// Rows at the start of `batches` that had been returned before it was reopened.
     skipped: usize,
 }
 
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads `rows` rows in batches that fail where they have more than `most` rows from the row `from` on.
+    /// Reads `rows` rows in batches, which fail if they reach beyond row `from` and have more than `most` rows.
     fn rows_read(rows: usize, batch_rows: usize, from: usize, most: usize) -> (Vec<i64>, Vec<usize>) {
         let opened = RefCell::new(Vec::new());
         let open = |batch_rows: usize| -> Result<BoxedBatches<'static>> {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn rows_behind_a_batch_that_is_too_long_come_in_smaller_ones_each_once() {
-        // 100 is no multiple of its sixteenth, so that a batch that was returned in part is cut.
+        // 100 is not a multiple of 6, its sixteenth, so a batch that was returned in part is sliced.
         for (batch_rows, most, expected) in
             [(64, 10, &[64, 4][..]), (100, 7, &[100, 6]), (1000, 3, &[1000, 62, 3]), (100, 1, &[100, 6, 1])]
         {

@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct LoadedChunks {
     /// Sorted by column.
     chunks: Vec<(ChunkRequest, Chunk)>,
-    /// Set if the chunks have only the rows that pass the filter.
+    /// True if the chunks have only the rows that pass the filter.
     are_filtered: bool,
     longest: OnceLock<usize>,
     views: ViewTables,
@@ -90,7 +90,8 @@ pub(super) enum LoadOutcome {
     Done(LoadedChunks),
     /// Other decodes hold the memory at the moment.
     Busy,
-    /// The columns never fit into the memory for decodes, or into the arrays of a chunk: read them in batches.
+    /// The columns never fit into the memory for decodes, or into the arrays of a chunk, and have to be read in
+    /// batches.
     TooLarge,
 }
 
@@ -109,7 +110,7 @@ pub(super) async fn load(
     turn: &mut RowGroupTurn,
 ) -> Result<LoadOutcome> {
     let Some(of) = planned.files.get(file) else { return Ok(LoadOutcome::TooLarge) };
-    // All scans take their promises in this order, so that no two wait for each other.
+    // All scans take their guards in this order, which prevents deadlocks.
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
 
@@ -171,7 +172,8 @@ pub(super) async fn load(
     turn.pass_on();
 
     if let Some(passing) = passing {
-        // The cache holds whole chunks only: tasks that wait for one decode it themselves.
+        // The cache holds whole chunks only, so the guards are dropped: tasks that wait for these chunks decode them
+        // themselves.
         missing.iter_mut().for_each(|(_, promise)| *promise = None);
         for (_, chunk) in &mut chunks {
             *chunk = passing.of_chunk(chunk).map_err(Error::arrow("rows that pass the filter"))?;
@@ -237,7 +239,7 @@ impl ParallelDecode {
     }
 }
 
-/// Ends the decodes of a load that was dropped.
+/// Guard that ends the decodes of a load that was dropped.
 struct CancelDecodeOnDrop(Arc<ParallelDecode>);
 
 impl Drop for CancelDecodeOnDrop {

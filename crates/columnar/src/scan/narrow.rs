@@ -17,20 +17,21 @@ use crate::{
     table::statistics::of_file,
 };
 
-/// Minimum bytes of columns to read only some pages or strides: whole columns stay in the cache.
+/// Minimum bytes of the columns for reading only some pages or strides: below it, whole columns are read, which can be
+/// cached.
 const WORTH_SELECTING: u64 = if cfg!(fuzzing) { 0 } else { 1 << 20 };
-/// Maximum share of the bytes, one in this many, to read only some pages or strides.
+/// Only some pages or strides are read if they are at most `1 / ONE_IN` of the bytes.
 const ONE_IN: u64 = if cfg!(fuzzing) { 1 } else { 4 };
-/// Rows of a batch if columns are not held whole.
+/// Rows of a batch if columns are not in memory as a whole.
 pub(super) const STREAMED_ROWS: usize = 8192;
 
-/// The way to read a row group or stripe.
+/// The part of a row group or stripe to read.
 pub(super) enum RowGroupAccess {
     /// All pages or strides.
     Whole,
-    /// Not at all: no row passes.
+    /// Nothing: no row passes.
     Nothing,
-    /// The few pages or strides with all rows that may pass, which were read.
+    /// The few pages or strides that contain all rows that may pass, already read.
     Few(RowGroupSubset, DecodeReservation),
 }
 
@@ -128,7 +129,7 @@ async fn indexes(
         let object = file.object.version()?;
         Some(IndexKey { object, unit: unit as u32, leaf: leaf as u32, bloom })
     };
-    // An index with its bloom filter also serves requests without.
+    // An index with its bloom filter also serves requests without one.
     let known = |(leaf, bloom): (usize, bool)| {
         let with = || chunks.index(&key((leaf, true))?);
         if bloom { with() } else { chunks.index(&key((leaf, false))?).or_else(with) }

@@ -16,20 +16,20 @@ use crate::{file::schema::value_type, predicate::TypeClass, table::FileColumn};
 /// A column that rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortedColumn {
-    /// Its position in the schema of the scan.
+    /// Position of the column in the schema of the scan.
     pub column: usize,
-    /// Set if the greatest values come first.
+    /// True if the greatest values come first.
     pub descending: bool,
-    /// Set if nulls come before all values.
+    /// True if nulls come before all values.
     pub nulls_first: bool,
 }
 
 impl Scan {
-    /// Returns the columns that the rows are sorted by, the most significant first; empty if no order is known. The rows
-    /// of some of the row groups, in the order of the scan, are sorted by them too.
+    /// Returns the columns that the rows are sorted by, the most significant first; empty if no order is known. Any
+    /// subset of the row groups, in the order of the scan, has the same order.
     ///
-    /// The order within a row group is the one that the writer of a Parquet file declared in its footer; floats are left
-    /// out. Several row groups are sorted if their bounds do not overlap.
+    /// The order within a row group is the one that the writer of a Parquet file declared in its footer; floating-point
+    /// columns end it. Several row groups are sorted if their bounds do not overlap.
     pub fn sort_order(&self) -> Vec<SortedColumn> {
         let planned = &self.inner;
         let mut groups = planned.units.iter().map(|unit| match planned.files.get(unit.file) {
@@ -61,7 +61,8 @@ impl Scan {
         order
     }
 
-    /// Returns the order that the footer declares for a row group, as far as the columns are part of the scan.
+    /// Returns the order that the footer declares for a row group, up to the first column that is not part of the scan
+    /// or does not keep its order.
     fn declared(&self, file: &PlannedScanFile, unit: usize) -> Vec<SortedColumn> {
         let sorted = file.metadata.sorted_columns(unit).into_iter();
         let columns = sorted.map_while(|(root, descending, nulls_first)| {
@@ -85,14 +86,14 @@ impl Scan {
     }
 }
 
-/// How the values of the row groups of a scan follow each other.
+/// Relation of the values of each row group of a scan to those of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Succession {
     /// No two row groups share a value.
     Apart,
-    /// A row group may begin with the value that the one before it ends with.
+    /// A row group may begin with the last value of the previous one.
     Touching,
-    /// They may overlap.
+    /// Row groups may overlap.
     Unknown,
 }
 

@@ -36,14 +36,14 @@ impl ScanPart {
         self.pieces.is_empty()
     }
 
-    /// Returns the path and the offset of the first byte that the part reads, as far as it reads any: a hint at where to
-    /// run it. The path is that of the object in its store.
+    /// Returns the path and the offset of the first byte that the part reads, if it reads any: a hint for where to run
+    /// it. The path is that of the object in its store.
     pub fn first_byte(&self) -> Option<(&str, u64)> {
         self.pieces.first().map(|piece| (piece.path.as_str(), piece.offset))
     }
 }
 
-/// The first byte of a row group or stripe: a hint at where to read it.
+/// The first byte of a row group or stripe: a hint for where to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RowGroupStart {

@@ -43,7 +43,7 @@ pub(super) struct ScanPlan {
     /// The filter as it was requested.
     pub(super) predicate: Option<Predicate>,
     pub(super) filter: Option<BoundPredicate>,
-    /// Set if rows that fail the filter may come out as well.
+    /// True if the scan may also return rows that fail the filter.
     pub(super) is_optional: bool,
     /// The columns that the filter reads.
     pub(super) filtered: Vec<FilterColumn>,
@@ -64,7 +64,7 @@ pub(super) struct ScanPlan {
 /// A file of a scan.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedScanFile {
-    /// Position of the source that it was found by.
+    /// Position of the source in which it was found.
     pub(super) source: usize,
     pub(super) located: LocatedFile,
     pub(super) object: OpenObject,
@@ -83,7 +83,7 @@ pub(super) struct PlannedRowGroup {
     pub(super) file: usize,
     pub(super) unit: usize,
     pub(super) rows: u64,
-    /// Set if all rows are known to pass the filter.
+    /// True if all rows are known to pass the filter.
     pub(super) all_pass: bool,
 }
 
@@ -120,13 +120,14 @@ impl Scan {
         self.inner.files.len()
     }
 
-    /// Returns the number of rows that come out, if the footers tell: all rows of all row groups pass the filter.
+    /// Returns the number of output rows if the footers determine it, that is, if all rows of all row groups pass the
+    /// filter.
     pub fn known_rows(&self) -> Option<u64> {
         let is_known = self.inner.units.iter().all(|unit| unit.all_pass);
         is_known.then(|| self.estimated_rows().min(self.inner.limit.unwrap_or(u64::MAX)))
     }
 
-    /// Returns the maximum number of rows that come out, if there is one.
+    /// Returns the limit on the number of output rows, if there is one.
     pub fn limit(&self) -> Option<u64> {
         self.inner.limit
     }
@@ -136,8 +137,8 @@ impl Scan {
         self.inner.units.iter().map(|unit| unit.rows).sum()
     }
 
-    /// Makes batches as long as is best if all of them are collected: 65,536 rows, or all rows of a row group whose
-    /// columns are dictionaries that are passed on as they were decoded. Has no effect on a scan that has a clone.
+    /// Makes batches as long as is best for collecting all of them: 65,536 rows, or all rows of a row group whose
+    /// columns are dictionaries that are returned as decoded. Has no effect on a scan that has a clone.
     pub fn with_long_batches(mut self) -> Self {
         if let Some(planned) = Arc::get_mut(&mut self.inner) {
             planned.batch_rows = MAX_BATCH_ROWS;
@@ -243,7 +244,7 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScan
         let is_named = located.is_named;
         match open(source, located, request, cache).await {
             Ok(opened) => Ok(Ok(opened)),
-            // Another file in the folder.
+            // Some other file in the folder.
             Err(other @ Error::Format { .. }) if !is_named => Ok(Err(other)),
             Err(error) => Err(error),
         }
@@ -356,7 +357,7 @@ impl ScanPlan {
         )
     }
 
-    /// Adds row groups of a file, except those that the filter prunes. Its columns are found again.
+    /// Adds row groups of a file, except those that the filter prunes. The file's columns are resolved again.
     pub(super) fn add_units(&mut self, mut file: PlannedScanFile, wanted: Vec<usize>) -> Result<()> {
         let PlannedScanFile { located, object, metadata, .. } = &file;
         let name = object.name();
@@ -391,7 +392,7 @@ impl ScanPlan {
         Ok(())
     }
 
-    /// Drops row groups beyond the limit, as far as that is known before reading.
+    /// Drops row groups beyond the limit, if that is known before reading.
     pub(super) fn keep_to_limit(&mut self) {
         let Some(limit) = self.limit else { return };
 

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use super::plan::{PlannedRowGroup, Scan, ScanPlan};
 use crate::{Predicate, cache::workers::DecodeWorkers, predicate::BoundPredicate};
 
-/// Returns the current condition on the rows of a running scan, besides its own filter. The same `Arc` stands for the
-/// same condition. Rows that it drops must be dispensable; a row group that was begun under an earlier condition keeps
-/// the rows of that one.
+/// Returns the current condition on the rows of a running scan, besides its own filter. Returning the same `Arc` means
+/// that the condition is unchanged. Rows that fail the condition must be dispensable; a row group that was begun under
+/// an earlier condition keeps the rows that pass that one.
 pub type MovingFilter = Arc<dyn Fn() -> Option<Arc<Predicate>> + Send + Sync>;
 
 /// The row groups of a scan, for several streams: each takes the next one when it has room, and each row group is read
@@ -33,7 +33,7 @@ struct ScanQueueInner {
     filter: Option<MovingFilter>,
     waiting: Mutex<VecDeque<PlannedRowGroup>>,
     bound: Mutex<Option<BoundMovingFilter>>,
-    /// Rows that may still come out, under a limit.
+    /// Rows that may still be returned, under a limit.
     left: Option<AtomicU64>,
     taken: AtomicU64,
     pruned: AtomicU64,
@@ -80,13 +80,13 @@ impl ScanQueue {
         &self.inner.workers
     }
 
-    /// Returns the number of row groups that a stream keeps in flight: together as many as there are threads, and one
-    /// more that is fetched meanwhile; under a limit only one.
+    /// Returns the number of row groups that a stream keeps in flight: its share of the threads, and one more that is
+    /// fetched meanwhile if every stream can have one; under a limit, only one.
     pub(super) fn in_flight(&self) -> usize {
         match self.inner.streams {
             _ if self.inner.left.is_some() => 1,
             1 => self.plan().threads + 1,
-            // Fetching ahead takes nothing from streams that would be idle.
+            // If there is a waiting row group for every stream, fetching ahead takes nothing from idle streams.
             streams if self.inner.waiting.lock().len() >= streams => {
                 (self.plan().threads / streams).max(1) + 1
             }
@@ -99,7 +99,7 @@ impl ScanQueue {
         self.inner.left.as_ref().is_some_and(|left| left.load(Ordering::Acquire) == 0)
     }
 
-    /// Takes up to `rows` of the limit, and returns how many.
+    /// Takes up to `rows` of the limit, and returns the number taken.
     pub(super) fn take_rows(&self, rows: u64) -> u64 {
         let Some(left) = &self.inner.left else { return rows };
         let before =
@@ -107,7 +107,7 @@ impl ScanQueue {
         before.unwrap_or(0).min(rows)
     }
 
-    /// Returns the next row group, and the plan to read it by.
+    /// Returns the next row group, and the plan that it is read with.
     pub(super) fn next(&self) -> Option<(Arc<ScanPlan>, PlannedRowGroup)> {
         let inner = &self.inner;
         loop {

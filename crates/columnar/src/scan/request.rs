@@ -102,7 +102,7 @@ impl ScanRequest {
     }
 
     /// Returns dictionaries if the file has them, of any key type, while the schema states the type of their values:
-    /// for writers, which write codes directly. Such batches do not have the scan's schema. Default: no.
+    /// meant for writers, which write codes directly. Such batches do not have the scan's schema. Default: no.
     pub fn with_codes(mut self, codes: bool) -> Self {
         self.codes = codes;
         self
@@ -123,7 +123,7 @@ impl ScanRequest {
     }
 
     /// Sets types of partition columns instead of inferring them. Default: integers, dates or timestamps if all values
-    /// are, otherwise strings.
+    /// parse as such, otherwise strings.
     pub fn with_partition_types(
         mut self,
         types: impl IntoIterator<Item = (impl Into<String>, DataType)>,
@@ -133,7 +133,7 @@ impl ScanRequest {
         self
     }
 
-    /// Makes columns of folders named `name=value`. Default: yes.
+    /// Turns folders named `name=value` into columns. Default: yes.
     pub fn with_hive_partitions(mut self, hive: bool) -> Self {
         self.paths.hive = hive;
         self

@@ -9,9 +9,9 @@ use super::plan::{PlannedRowGroup, PlannedScanFile, Scan, ScanPlan};
 use crate::{Error, Predicate, Result, predicate::BoundPredicate, table::OutputColumn};
 
 impl Scan {
-    /// Returns a scan of these columns, by position in this scan's schema, and of at most `limit` of the rows that pass
-    /// `filter` too. It reads the same versions, and prunes row groups by statistics that are in memory. Its schema has
-    /// no metadata of its own.
+    /// Returns a scan of these columns, by position in this scan's schema, and of at most `limit` of the rows that also
+    /// pass `filter`. It reads the same versions, and prunes row groups by statistics that are in memory. Its schema
+    /// has no metadata of its own.
     ///
     /// Fails if a column is unknown or the filter does not fit.
     pub fn select(&self, columns: &[usize], filter: Option<Predicate>, limit: Option<u64>) -> Result<Self> {
@@ -51,8 +51,8 @@ impl Scan {
         Self { inner: Arc::new(selected) }
     }
 
-    /// Returns the same scan, whose reads of columns count their bytes in `by_source`. Columns that are decoded in memory
-    /// need no bytes.
+    /// Returns the same scan, with the bytes of its column reads counted in `by_source`. Columns that are already
+    /// decoded in memory need no reads.
     pub fn counted_in(&self, by_source: &Arc<BytesBySource>) -> Self {
         let mut counted = self.inner.as_ref().clone();
         for file in &mut counted.files {
@@ -102,7 +102,7 @@ impl ScanPlan {
         }
     }
 
-    /// Returns the row groups of each file, in order: a file occurs once for each sequence of its row groups.
+    /// Returns the row groups by file, in order: a file occurs once for each run of consecutive row groups.
     pub(super) fn units_by_file(&self) -> Vec<(&PlannedScanFile, Vec<usize>)> {
         let mut by_file: Vec<(usize, &PlannedScanFile, Vec<usize>)> = Vec::new();
         for unit in &self.units {
@@ -114,8 +114,8 @@ impl ScanPlan {
         by_file.into_iter().map(|(_, file, units)| (file, units)).collect()
     }
 
-    /// Plans one row group with a filter in place of the plan's own, whose rows it may only reduce to dispensable ones;
-    /// `None` if statistics rule it out.
+    /// Plans one row group with `filter` in place of the plan's own filter. The rows that only `filter` drops must be
+    /// dispensable. `None` if statistics rule the row group out.
     pub(super) fn refiltered(
         &self,
         unit: PlannedRowGroup,

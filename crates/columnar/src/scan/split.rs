@@ -11,7 +11,7 @@ impl Scan {
     pub fn parts(&self, max_parts: usize) -> Vec<ScanPart> {
         let rows_per_part = self.estimated_rows().div_ceil(max_parts.max(1) as u64).max(1);
         let mut parts: Vec<Vec<ScanPartFile>> = Vec::new();
-        // Starts as if a part were full, so that the first row group begins one.
+        // Starts as if a part were full, so that the first row group begins a new one.
         let mut part_rows = rows_per_part;
 
         for (row_group, file) in self.inner.row_groups() {

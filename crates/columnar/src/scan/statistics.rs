@@ -23,7 +23,7 @@ pub struct ColumnBounds {
     pub max: Option<ArrayRef>,
     /// Numbers of nulls.
     pub null_counts: UInt64Array,
-    /// Set if bounds that are known are values of the column. Otherwise they may be wider, or leave out NaN.
+    /// True if the known bounds are values of the column. Otherwise they may be wider, or not cover NaN.
     pub is_exact: bool,
 }
 
@@ -83,8 +83,8 @@ fn joined(arrays: &[ArrayRef]) -> Option<ArrayRef> {
     concat(&arrays).ok()
 }
 
-/// Returns whether the bounds of a column in a file are values of it: writers truncate strings, and leave out NaN; in
-/// ORC they round timestamps.
+/// Returns whether the bounds of a column in a file are exact: writers truncate strings and leave out NaN, and in ORC
+/// they round timestamps.
 fn has_exact_bounds(class: TypeClass, file: &PlannedScanFile, column: usize) -> bool {
     let is_parquet = matches!(file.metadata.file, ColumnarFile::Parquet(_));
     match file.outputs.get(column) {

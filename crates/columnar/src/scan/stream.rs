@@ -1,4 +1,4 @@
-//! The batches of a scan, in order: a few row groups are read at a time, and none before the reader is near it.
+//! The batches of a scan, in order: a few row groups are read at a time, and none long before the reader reaches it.
 
 use std::{
     collections::VecDeque,
@@ -85,7 +85,7 @@ impl fmt::Debug for ScanStream {
 
 /// A row group that is being read.
 struct InFlightRowGroup {
-    /// Number of row groups before it.
+    /// Sender of the number of earlier row groups that are still being read.
     before: watch::Sender<usize>,
     batches: mpsc::Receiver<Result<Vec<RecordBatch>>>,
     task: JoinHandle<()>,
@@ -137,7 +137,7 @@ impl ScanStreamState {
             if let Some(batch) = self.ready.pop_front() {
                 match self.queue.take_rows(batch.num_rows() as u64) as usize {
                     rows if rows == batch.num_rows() => return Ok(Some(batch)),
-                    // Another stream has reached the limit.
+                    // Another stream reached the limit.
                     0 => return Ok(None),
                     rows => return Ok(Some(batch.slice(0, rows))),
                 }

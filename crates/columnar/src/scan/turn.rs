@@ -1,9 +1,9 @@
-//! The order in which row groups of a scan reserve memory: the order of reading, so that no row group waits for memory
+//! Orders the memory reservations of a scan's row groups in the order of reading, so that no row group waits for memory
 //! that later ones hold.
 
 use tokio::sync::{oneshot, watch};
 
-/// Place of a row group in the order.
+/// Position of a row group in that order.
 pub(super) struct RowGroupTurn {
     /// Number of earlier row groups that are still being read.
     before: watch::Receiver<usize>,
@@ -12,14 +12,14 @@ pub(super) struct RowGroupTurn {
     next: Option<oneshot::Sender<()>>,
 }
 
-/// Hands out turns in order.
+/// Queue that hands out turns in order.
 #[derive(Default)]
 pub(super) struct RowGroupTurns {
     last: Option<oneshot::Receiver<()>>,
 }
 
 impl RowGroupTurns {
-    /// Returns the turn of the next row group, and the sender of the number before it.
+    /// Returns the turn of the next row group, and the sender of the number of row groups before it.
     pub(super) fn next(&mut self, before: usize) -> (RowGroupTurn, watch::Sender<usize>) {
         let (told, before) = watch::channel(before);
         let (next, after) = oneshot::channel();
@@ -31,7 +31,7 @@ impl RowGroupTurn {
     /// Waits for the previous row group. Returns whether no earlier one is still being read.
     pub(super) async fn begin(&mut self) -> bool {
         if let Some(previous) = self.previous.take() {
-            // An error means that it has ended.
+            // An error means that the previous row group has ended.
             let _ = previous.await;
         }
         *self.before.borrow_and_update() == 0

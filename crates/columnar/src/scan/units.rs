@@ -30,13 +30,13 @@ use crate::{
     table::{FileColumn, FilterColumn, OutputColumn},
 };
 
-/// Channel to the reader, which holds back the work if the reader is slow.
+/// Channel to the reader, which applies backpressure if the reader is slow.
 pub(super) type BatchSender = mpsc::Sender<Result<Vec<RecordBatch>>>;
 
-/// Bytes of batches that are built before they are sent: few enough that their memory is reused while it is in the
-/// processor's cache.
+/// Bytes of batches that are built before they are sent: few enough that their memory is reused while it is in the CPU
+/// cache.
 const BYTES_AT_ONCE: usize = 2 << 20;
-/// Bytes that an array takes besides its values: thousands of columns in batches of a few rows are mostly these.
+/// Bytes that an array takes besides its values: they dominate if thousands of columns have batches of a few rows.
 const BYTES_PER_ARRAY: usize = 256;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
@@ -122,7 +122,7 @@ async fn read(
     };
     let (mut built, mut reached) = build(0..rows).await??;
 
-    // Ranges of as many rows have about as many bytes: several are built at the same time.
+    // Ranges of the same number of rows have about the same number of bytes, so several are built concurrently.
     let step = reached.max(1);
     let ranges = (reached..rows).step_by(step).map(|start| start..rows.min(start + step));
     let ahead = ranges.map(|range| build(range.clone()).map(|done| (range, done)));
@@ -149,8 +149,9 @@ fn is_worth_filtering(passing: &PassingRows, rows: u64) -> bool {
     (passing.count() as u64).saturating_mul(10) <= rows.saturating_mul(9)
 }
 
-/// Loads columns, if necessary after earlier row groups have released their memory; `None` if they never fit. While
-/// it waits it holds nothing that other scans wait for, and the earlier row groups have the same reader.
+/// Loads columns, if necessary after earlier row groups have released their memory; `None` if they never fit. This
+/// cannot deadlock: a waiting row group holds nothing that other scans wait for, and the earlier row groups have the
+/// same reader.
 async fn load_in_turn(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
@@ -172,8 +173,8 @@ async fn load_in_turn(
     }
 }
 
-/// Returns the chunk that an output column needs. A column that must be a dictionary shares the chunk of those that are
-/// one in the file.
+/// Returns the chunk that an output column needs. A column that must be a dictionary shares the native chunk if the
+/// file stores it as a dictionary.
 fn wanted(
     file: &PlannedScanFile,
     unit: usize,
@@ -234,7 +235,7 @@ fn passing(
     segments.collect()
 }
 
-/// Returns the bytes of a batch that it doesn't share with the columns that it was built from.
+/// Returns the bytes of a batch that are not shared with the columns from which it was built.
 fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
     let made = batch
         .columns()
@@ -256,8 +257,8 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
     made.map(new).sum()
 }
 
-/// Returns whether all columns are dictionaries that batches share with the cache: then batches of any length cost the
-/// same.
+/// Returns whether all columns are dictionaries that batches share with the cache: in that case batches of any length
+/// cost the same.
 fn are_shared_dictionaries(
     planned: &ScanPlan,
     file: &PlannedScanFile,
@@ -310,7 +311,7 @@ fn build(
         let most = most.min(rows.end - start);
         let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
 
-        // Few rows of a segment make one batch.
+        // Few passing rows of a segment make one batch.
         let fit = keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= batch_rows);
         let mut count = if fit { most } else { most.min(batch_rows) };
         let mut keep = keep.map(|keep| keep.slice(in_segment, count));
@@ -381,7 +382,7 @@ async fn stream(
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
     let trace = Trace::current();
-    // Takes no turn of the workers: it waits for the reader, which may need the row groups that have one.
+    // Runs outside the decode workers: it waits for the reader, which may need row groups that the workers decode.
     let read = move || {
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
@@ -398,9 +399,9 @@ async fn stream(
         };
 
         let mut next_row = file.first_row(unit.unit);
-        // Ends with the reader, also if the filter leaves nothing to send.
+        // Ends with the reader, even if the filter leaves nothing to send.
         let mut read = FittingBatches::new(rows, open)?.take_while(|_| !batches.is_closed());
-        // Reads only what the channel has room for: batches may be large.
+        // Reads only as much as the channel has room for: batches may be large.
         while let Ok(room) = runtime.block_on(batches.reserve()) {
             let made = read.by_ref().map(|read| {
                 let (read, count) = read?;

@@ -20,7 +20,7 @@ pub(super) const GZIP: &[u8] = &[0x1F, 0x8B];
 /// The magic number of Zstandard.
 pub(super) const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
-/// Reads an object front to back, with one read ahead. Blocks, so it must not be used within an async task.
+/// Reader of an object front to back, with one read ahead. It blocks, so it must not be used within an async task.
 pub(super) struct ObjectReader {
     object: OpenObject,
     runtime: Handle,
@@ -55,7 +55,7 @@ impl ObjectReader {
         self.next = Some(AbortOnDropHandle::new(read));
     }
 
-    /// Reads on if all bytes were consumed. Returns `false` at the end of the object.
+    /// Reads more if all bytes were consumed. Returns `false` at the end of the object.
     fn fill(&mut self) -> io::Result<bool> {
         if !self.bytes.is_empty() {
             return Ok(true);
@@ -87,7 +87,7 @@ impl Read for ObjectReader {
     }
 }
 
-/// Decompresses gzip and Zstandard, recognized by their magic numbers. Other bytes pass as they are.
+/// Decompresses gzip and Zstandard, recognized by their magic numbers. Other bytes are passed through.
 pub(super) fn decompressed(mut reader: ObjectReader) -> io::Result<Box<dyn Read + Send>> {
     let first = reader.peek(ZSTD.len())?;
     if first.starts_with(GZIP) {
@@ -99,7 +99,7 @@ pub(super) fn decompressed(mut reader: ObjectReader) -> io::Result<Box<dyn Read 
     Ok(Box::new(reader))
 }
 
-/// Reads an object at any offset, one request per read. Blocks, as [`ObjectReader`] does.
+/// Reader of an object at any offset, with one request per read. It blocks, as [`ObjectReader`] does.
 pub(super) struct ObjectFile {
     object: OpenObject,
     runtime: Handle,

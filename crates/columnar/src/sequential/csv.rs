@@ -32,7 +32,7 @@ const MAX_BATCH_TEXT: usize = 16 << 20;
 /// Maximum characters of a value that an error quotes.
 const MAX_QUOTED: usize = 60;
 
-/// Files whose columns meet by name.
+/// Files whose columns are matched by name.
 pub(super) struct CsvFiles {
     files: Vec<OpenObject>,
     options: CsvOptions,
@@ -48,17 +48,17 @@ pub(super) struct CsvFiles {
 struct CsvColumn {
     name: String,
     data_type: DataType,
-    /// The type was inferred from a part of the values; the others may not fit.
+    /// True if the type was inferred from only some of the values, so that others may not fit.
     is_guessed: bool,
 }
 
 /// Types inferred from the part of the sample that was read so far.
 struct CsvTypeSample {
-    /// By column whose type is inferred.
+    /// Inferences by column whose type is inferred.
     inferences: Vec<TypeInference>,
     rows: u64,
     bytes: u64,
-    /// All records of all files so far belong to the sample.
+    /// True if all records of all files so far belong to the sample.
     is_all: bool,
 }
 
@@ -204,7 +204,7 @@ impl CsvFiles {
         Ok(())
     }
 
-    /// Reads columns of the rows of one file. Breaks if no more rows are wanted.
+    /// Reads columns of the rows of one file. Breaks once no more rows are wanted.
     fn read_file(
         &self,
         object: &OpenObject,
@@ -261,7 +261,7 @@ impl OpenCsvFile {
         self.rows.next().map_err(|error| in_file(&self.object, error))
     }
 
-    /// Returns the text of a field; `None` if it is missing.
+    /// Returns the text of a field; `None` if the field is missing.
     fn text<'f>(
         &self,
         kind: CsvFieldKind,
@@ -342,7 +342,7 @@ impl<'a> CsvBatches<'a> {
 
             let text = self.file.text(kind, field, Some(&column.name))?;
             let text = text.filter(|text| !self.options.is_null(kind, text));
-            // Only text has an empty value.
+            // Only text columns have an empty value.
             let text = text.filter(|text| !text.is_empty() || is_text(&column.data_type));
             if let Some(text) = text.filter(|_| column.is_guessed)
                 && !fits(text, &column.data_type, self.options.timestamps)

@@ -117,7 +117,7 @@ impl SequentialFormat {
         match self {
             Self::Arrow => has_arrow_magic,
             Self::Csv(_) => {
-                // A column's name may spell a magic number, but has no control characters.
+                // A column name may spell a magic number, but has no control characters.
                 let has_control =
                     first.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
                 !((has_arrow_magic || begins_with_any(&COLUMNAR_MAGIC)) && has_control)

@@ -17,8 +17,8 @@ const PREFIX_BYTES: u64 = 512;
 /// Opens the files of a source that have a format, in the order of their paths.
 ///
 /// A source that names one file yields that file, whatever its name. A folder or pattern yields the files with an
-/// extension of the format, and those without a known extension whose first bytes fit. Any text may be CSV, so first
-/// bytes count for CSV only if no file has its extension.
+/// extension of the format, and files without a known extension whose first bytes match the format. Any text may be
+/// CSV, so first bytes count for CSV only if no file has its extension.
 ///
 /// # Errors
 ///

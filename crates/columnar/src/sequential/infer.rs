@@ -8,18 +8,18 @@ use chrono::Utc;
 
 /// Characters of `2020-01-02`.
 const DATE: usize = 10;
-/// Largest integer up to which each has a distinct float64.
+/// Largest integer up to which every integer has a distinct float64.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Texts that are timestamps. All become timestamps in microseconds.
+/// Texts that are recognized as timestamps, all of them in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimestampInference {
-    /// Those with at most six fractional digits. If all of a column have an offset from UTC, the type has the zone UTC;
-    /// if only some have one, the column stays text.
+    /// Texts with at most six fractional digits. If all texts of a column have an offset from UTC, the type has the
+    /// zone UTC; if only some have one, the column remains text.
     #[default]
     Microseconds,
-    /// Those with at most three fractional digits, as in graphs. Offsets are applied, and the type has no zone.
+    /// Texts with at most three fractional digits, as in graphs. Offsets are applied, and the type has no zone.
     UtcMilliseconds,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct TypeInference {
     boolean: bool,
     integer: bool,
     number: bool,
-    /// One of the numbers is not `NaN` or infinite.
+    /// True if one of the numbers is neither `NaN` nor infinite.
     has_finite: bool,
     date: bool,
     local: bool,
@@ -61,7 +61,7 @@ impl TypeInference {
         }
     }
 
-    /// Adds a value. An empty one has no effect.
+    /// Adds a value. An empty text has no effect.
     pub(super) fn see(&mut self, text: &str) {
         if text.is_empty() || self.is_text() {
             return;
@@ -197,7 +197,7 @@ fn point_in_time(text: &str, timestamps: TimestampInference) -> (bool, bool) {
     let time = text.get(DATE + 1..).unwrap_or_default();
     let clock = time.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.')).unwrap_or(time.len());
     let (clock, offset) = time.split_at(clock);
-    // A named zone carries more than an offset.
+    // The name of a zone carries more than an offset.
     let is_offset = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b':' | b'Z' | b'z');
     if !offset.bytes().all(is_offset) {
         return (false, false);

@@ -36,7 +36,7 @@ const MAX_SCHEMA: i32 = 256 << 20;
 /// Bytes after the footer of a file: its length and the magic number.
 const TRAILER: usize = 10;
 
-/// Files whose columns meet by name.
+/// Files whose columns are matched by name.
 pub(super) struct ArrowFiles {
     files: Vec<OpenObject>,
     merged: MergedIpcSchema,
@@ -86,7 +86,7 @@ impl ArrowFiles {
     }
 }
 
-/// Reads columns of the rows of one file, which has them at `places`. Breaks if no more rows are wanted.
+/// Reads columns of the rows of one file; `places` are their positions in it. Breaks once no more rows are wanted.
 fn read_file(
     object: &OpenObject,
     places: &[Option<usize>],

@@ -79,7 +79,7 @@ struct JsonTypeSample {
     fields: JsonFields,
     rows: u64,
     bytes: u64,
-    /// All records of all files so far belong to the sample.
+    /// True if all records of all files so far belong to the sample.
     is_all: bool,
 }
 
@@ -105,14 +105,14 @@ impl JsonTypeSample {
     }
 }
 
-/// Files whose columns meet by name.
+/// Files whose columns are matched by name.
 pub(super) struct JsonFiles {
     files: Vec<OpenObject>,
     options: JsonOptions,
     schema: SchemaRef,
-    /// Types of the sample, unless it was all records: later values may not fit.
+    /// Types inferred from the sample, unless it was all records: later values may not fit them.
     sampled: Option<JsonFields>,
-    /// All columns are requested, so that a column which the sample lacks is an error.
+    /// True if all columns are requested, so that a column that the sample lacks is an error.
     has_all: bool,
     /// Rows of all files, if the sample was all of them.
     rows: Option<u64>,
@@ -177,7 +177,7 @@ impl JsonFiles {
         Ok(())
     }
 
-    /// Reads columns of the rows of one file. Breaks if no more rows are wanted.
+    /// Reads columns of the rows of one file. Breaks once no more rows are wanted.
     fn read_file(
         &self,
         object: &OpenObject,

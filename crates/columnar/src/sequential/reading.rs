@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::Result;
 
-/// Receiver of batches. Breaks if no more are wanted.
+/// Receiver of batches. Breaks once no more are wanted.
 pub(super) type BatchCallback<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<ControlFlow<()>>;
 
 /// Columns to read, and the options to read them with.

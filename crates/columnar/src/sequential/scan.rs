@@ -35,7 +35,7 @@ pub struct SequentialRequest {
 }
 
 impl SequentialRequest {
-    /// Requests all rows of the files of all sources, in their order. Columns of several files meet by name.
+    /// Requests all rows of the files of all sources, in their order. Columns of several files are matched by name.
     pub fn over<S: Into<Source>>(sources: impl IntoIterator<Item = S>, format: SequentialFormat) -> Self {
         let sources = sources.into_iter().map(Into::into).collect();
         Self { sources, format, columns: None, filter: None, limit: None, batch_rows: BATCH_ROWS }
@@ -62,7 +62,7 @@ impl SequentialRequest {
         self
     }
 
-    /// Limits the rows of a batch of CSV or JSON; batches of Arrow IPC stay as they are. Default: 8,192.
+    /// Limits the rows of a batch of CSV or JSON; batches of Arrow IPC are not split. Default: 8,192.
     #[must_use]
     pub fn with_batch_rows(mut self, rows: usize) -> Self {
         self.batch_rows = rows.max(1);
@@ -104,7 +104,7 @@ impl SequentialRequest {
     }
 }
 
-/// Planned scan of files. Cheap to clone; each stream reads the files again, in the versions that they had when the
+/// Planned scan of files. Cheap to clone; each stream reads the files again, in the versions that were current when the
 /// scan was planned.
 #[derive(Clone)]
 pub struct SequentialScan {
@@ -120,7 +120,7 @@ impl SequentialScan {
         self.selection.schema()
     }
 
-    /// Returns the number of output rows; `None` unless the sample was all rows and there is no filter.
+    /// Returns the number of output rows; `None` unless the sample covered all rows and there is no filter.
     pub fn rows(&self) -> Option<u64> {
         let rows = self.files.rows().filter(|_| !self.selection.has_filter())?;
         Some(self.limit.map_or(rows, |limit| rows.min(limit)))

@@ -11,8 +11,8 @@ use url::Url;
 
 use crate::{Cache, Error, Result};
 
-/// A place to find files. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`. A folder is
-/// read with all its subfolders, and folders named `name=value` become columns.
+/// Source of files. Both forms accept a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`. A folder is read
+/// with all its subfolders, and folders named `name=value` become columns.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Source {
@@ -51,7 +51,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::NoFiles`] if there are none, and as [`Self::literal`].
+    /// [`Error::NoFiles`] if there are none, and the errors of [`Self::literal`].
     pub async fn files(&self, cache: &Cache) -> Result<Vec<(ReadThrough, Path)>> {
         let files = locate_named(self, cache).await?;
         Ok(files.into_iter().map(|file| (file.store, file.path)).collect())
@@ -81,8 +81,8 @@ pub(crate) struct LocatedFile {
     pub(crate) path: Path,
     /// The values of folders named `name=value`, in the order of the path; `None` is null.
     pub(crate) partitions: Vec<(String, Option<String>)>,
-    /// Set if its path or extension names it: then it must be Parquet or ORC. Other files of a folder are left out if
-    /// their bytes are of neither format.
+    /// True if its path or extension names it, in which case it must be Parquet or ORC. Other files of a folder are
+    /// left out if their bytes match neither format.
     pub(crate) is_named: bool,
 }
 
@@ -98,7 +98,7 @@ impl LocatedFile {
 pub(crate) struct PathOptions {
     /// Treats `*`, `?`, `[…]` and `**` as wildcards.
     pub(crate) glob: bool,
-    /// Makes columns of folders named `name=value`.
+    /// Turns folders named `name=value` into columns.
     pub(crate) hive: bool,
 }
 
@@ -126,7 +126,7 @@ struct ParsedSource {
     base: String,
     /// The pattern for paths below the base.
     pattern: Option<Pattern>,
-    /// Set if it can only be a file: the URL has a query.
+    /// True if the source can only be a file: its URL has a query.
     is_file: bool,
 }
 
@@ -147,7 +147,7 @@ enum LiteralMatch {
     Below,
 }
 
-/// Finds the files of a source, in the order of their paths. With `only`, returns just that one, without a listing.
+/// Finds the files of a source, in the order of their paths. With `only`, returns just that file, without a listing.
 pub(crate) async fn locate(
     source: &Source,
     cache: &Cache,
@@ -162,7 +162,7 @@ pub(crate) async fn locate(
 }
 
 /// Finds the files of a source for readers that do not detect formats: if any file of a folder has a known extension,
-/// only those that do.
+/// returns only files that have one.
 pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<LocatedFile>> {
     let mut files = locate(source, cache, PathOptions::default(), None).await?;
     if files.iter().any(|file| file.is_named) {
@@ -195,7 +195,7 @@ async fn locate_all(
     if place.pattern.is_some() {
         let literal = place.literal_file();
         return match (place.list().await, literal) {
-            // Without listings, a path that exists is the only thing to be found.
+            // Without listings, a path that exists is all that can be found.
             (Err(Error::Storage(unlisted)), Some(file)) if unlisted.is_unsupported() => {
                 match file.store.open_object(&file.path).await {
                     Ok(_) => Ok(vec![file]),
@@ -209,7 +209,7 @@ async fn locate_all(
         return place.list().await;
     }
 
-    // A file if there is one of this name, a folder if not.
+    // The path is a file if there is one of this name, otherwise a folder.
     let path = place.path()?;
     match place.store.open_object(&path).await {
         Ok(_) => Ok(vec![LocatedFile::named(place.store, path)]),
@@ -232,8 +232,8 @@ impl ParsedSource {
 
     /// Returns whether the pattern is the name of an object or folder.
     ///
-    /// This takes one or two requests. They are sent only for names with `[` or `?`, which are often no patterns: the
-    /// listing of the base, which may be a whole bucket, is saved. For names with `*` only, [`Self::list`] decides.
+    /// This takes one or two requests. They are sent only for names with `[` or `?`, which are often not patterns: this
+    /// saves listing the base, which may be a whole bucket. For names with `*` only, [`Self::list`] decides.
     async fn is_literal(&self) -> bool {
         if !self.whole.contains(['[', '?']) {
             return false;
@@ -278,7 +278,7 @@ impl ParsedSource {
             metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
 
-        // A path that exists is no pattern.
+        // A path that exists is not a pattern.
         if paths.iter().any(|path| self.literal_match(path) == Some(LiteralMatch::Same)) {
             return Ok(self.literal_file().into_iter().collect());
         }
@@ -397,7 +397,7 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Resu
     })?;
 
     let slash = if given.ends_with('/') && !text.ends_with('/') { "/" } else { "" };
-    // A path that exists is no pattern.
+    // A path that exists is not a pattern.
     let glob = glob && !std::path::Path::new(&text).exists();
 
     below(

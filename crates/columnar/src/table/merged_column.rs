@@ -53,7 +53,7 @@ impl MergedColumn {
         }
     }
 
-    /// Returns the field of the column in a table of `files` files, and the conflict if it has no type. It is
+    /// Returns the field of the column in a table of `files` files, and the conflict if it has no type. The field is
     /// non-nullable only if it is in every file.
     pub(crate) fn finished(self, files: usize) -> (Field, Option<TypeConflict>) {
         (self.field.with_nullable(self.required < files), self.undecided)
@@ -79,7 +79,7 @@ impl MergedColumn {
         Some(Arc::new(written.with_nullable(self.required < files).with_metadata(said)))
     }
 
-    /// Adds a file. Fails if no type can hold the values of all, whatever files follow.
+    /// Adds a file. Fails if no type can hold the values of all files, whatever files follow.
     pub(crate) fn add(&mut self, field: &Field, file: usize, is_chosen: bool) -> Result<(), TypeConflict> {
         let conflict = TypeConflict {
             file,
@@ -107,10 +107,11 @@ impl MergedColumn {
         Ok(())
     }
 
-    /// Widens the merged type to one more: `Some(None)` if it stays as it is, `None` if there is no common type.
+    /// Widens the merged type to one more: `Some(None)` if the type is unchanged, `None` if there is no common type.
     fn meet(&mut self, data_type: &DataType, is_chosen: bool) -> Option<Option<DataType>> {
         let (mine, others, unit): (_, _, TimeUnitChooser) = if is_chosen {
-            // Readers choose nanoseconds unless years are out of their range; then microseconds mostly suffice.
+            // Readers choose nanoseconds unless some years are out of range, in which case microseconds usually
+            // suffice.
             (&mut self.chosen, &self.others, coarser)
         } else {
             (&mut self.others, &self.chosen, finer)

@@ -1,4 +1,4 @@
-//! Schema metadata of a table of several files: what all files agree on.
+//! Schema metadata of a table of several files: the entries on which all files agree.
 
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
@@ -105,7 +105,7 @@ impl PandasMetadata {
         if self.index_columns == other.index_columns {
             return Some(());
         }
-        // A range numbers the rows of one file; those of the table are numbered from 0 if there is no index.
+        // A range numbers the rows of one file; rows of the table are numbered from 0 if there is no index.
         let is_stored = |column: &Value| !is_range(column);
         self.index_columns.retain(is_stored);
         let others: Vec<Value> = other.index_columns.into_iter().filter(is_stored).collect();

@@ -37,7 +37,7 @@ struct TableFileStatistics<'a> {
 }
 
 impl TableFileStatistics<'_> {
-    /// Returns the type of the column in the table: `Some(None)` if the file does not have it.
+    /// Returns the type of the column in the table: `Some(None)` if the file lacks it.
     fn target(&self, column: &Column) -> Option<Option<DataType>> {
         let (root, path) = self.table.resolve(column.name())?;
         let field = self.table.schema().field(root);
@@ -58,7 +58,7 @@ impl TableFileStatistics<'_> {
         Some(Some(value_type(data_type).clone()))
     }
 
-    /// Returns the value of a column that the file does not have: `Some(None)` is null.
+    /// Returns the value of a column that the file lacks: `Some(None)` is null.
     fn value(&self, column: &Column) -> Option<Option<ArrayRef>> {
         let (root, path) = self.table.resolve(column.name())?;
         if !path.is_empty() {
@@ -78,7 +78,7 @@ impl TableFileStatistics<'_> {
         match self.target(column)? {
             Some(data_type) => {
                 let inner = inner?;
-                // A value that does not fit the wider type is no bound.
+                // A value that does not fit the wider type is not a bound.
                 if *inner.data_type() == data_type {
                     Some(inner)
                 } else {

@@ -11,8 +11,9 @@ use crate::{file::schema::finer, format::FileMetadata, predicate::Column};
 /// Microseconds since 1970 within the range of nanoseconds.
 const REACH: i64 = i64::MAX / 1_000;
 
-/// Returns the type, for a column in nanoseconds because some file is, whose unit reaches the values of all files: the
-/// finest unit of files whose statistics are out of the range of nanoseconds. `None` if there are no such files.
+/// Returns a type whose unit reaches the values of all files, for a column that is in nanoseconds because some file is:
+/// the finest unit of the files whose statistics are out of the range of nanoseconds. `None` if there are no such
+/// files.
 pub(crate) fn farther(field: &Field, near: usize, files: &[&FileMetadata]) -> Option<DataType> {
     let DataType::Timestamp(TimeUnit::Nanosecond, zone) = field.data_type() else { return None };
     let far = files.iter().filter_map(|file| unit_beyond_nanoseconds(field.name(), near, file));

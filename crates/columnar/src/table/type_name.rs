@@ -9,7 +9,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`Error::Option`] if it is no type.
+/// [`Error::Option`] if it is not a type.
 pub fn parse_type(text: &str) -> Result<DataType> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();

@@ -15,7 +15,7 @@ use arrow::{
 use super::arrow_stream::{plain, unwritten_ipc, with_type};
 use crate::{Error, Result, kernels::interner::ValueInterner};
 
-/// Writes an Arrow IPC file.
+/// Encoder of an Arrow IPC file.
 pub(super) struct ArrowFileEncoder<W: Write> {
     writer: FileWriter<W>,
     schema: SchemaRef,
@@ -63,8 +63,8 @@ impl<W: Write> ArrowFileEncoder<W> {
     }
 }
 
-/// Returns the field of the file schema: dictionaries have keys wide enough for all values, and nested types contain
-/// none.
+/// Returns the field of the file schema: dictionaries have keys that are wide enough for all values, and nested types
+/// contain none.
 fn written(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Dictionary(_, values) => {

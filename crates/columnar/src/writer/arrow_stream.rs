@@ -1,4 +1,4 @@
-//! Writes Arrow IPC streams, of types that every reader supports. Few support string views, which would also carry the
+//! Writes Arrow IPC streams with types that every reader supports. Few support string views, which would also carry the
 //! strings of rows that were filtered out.
 
 use std::{io::Write, sync::Arc};
@@ -13,11 +13,11 @@ use arrow::{
 
 use crate::{Error, Result};
 
-/// Writes an Arrow IPC stream.
+/// Encoder of an Arrow IPC stream.
 pub(super) struct ArrowStreamEncoder<W: Write> {
     writer: StreamWriter<W>,
     schema: SchemaRef,
-    /// The last dictionary of each dictionary column and its conversion: batches share dictionaries.
+    /// The last dictionary of each dictionary column, and its conversion: batches share dictionaries.
     dictionaries: Vec<Option<(ArrayRef, ArrayRef)>>,
 }
 
@@ -78,7 +78,7 @@ fn convert(
     Ok(dictionary.with_values(converted))
 }
 
-/// Replaces views by strings and bytes in the type.
+/// Replaces views with strings and bytes in the type.
 fn without_views(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(keys, values) => DataType::Dictionary(keys.clone(), Box::new(plain(values))),

@@ -96,7 +96,7 @@ impl FileOptions {
         }
     }
 
-    /// Sets the memory limit of the writer: a row group or stripe that needs more ends early. Other formats keep no
+    /// Sets the memory limit of the writer: a row group or stripe that needs more ends early. Other formats buffer no
     /// rows, and ignore it. Default: 256 MiB.
     pub fn with_memory(self, memory: ByteSize) -> Self {
         match self {
@@ -106,7 +106,8 @@ impl FileOptions {
         }
     }
 
-    /// Sets the threads that encode columns. Formats without columns are encoded on one. Default: the number of cores.
+    /// Sets the threads that encode columns. Formats without columns are encoded on one thread. Default: the number of
+    /// cores.
     pub fn with_threads(self, threads: usize) -> Self {
         match self {
             Self::Parquet(options) => options.with_threads(threads).into(),

@@ -12,10 +12,11 @@ use arrow::{
 use super::{FileOptions, arrow_file::ArrowFileEncoder, arrow_stream::ArrowStreamEncoder};
 use crate::{CsvEncoder, Error, Result};
 
-/// Encodes batches of one schema into any output, in a format that is written batch by batch: all but Parquet and ORC.
+/// Encoder of batches of one schema into any output, in a format that is written batch by batch: all but Parquet and
+/// ORC.
 ///
-/// Arrow IPC has the types that every reader supports: views become strings and bytes. In a file, a column has one
-/// dictionary that grows; in a stream, dictionaries are sent as they come.
+/// Arrow IPC is written with types that every reader supports: views become strings and bytes. In a file, a column has
+/// one dictionary that grows; in a stream, dictionaries are sent as they arrive.
 pub struct RowEncoder<W: Write>(EncoderByFormat<W>);
 
 enum EncoderByFormat<W: Write> {

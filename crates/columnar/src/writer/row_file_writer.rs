@@ -6,12 +6,12 @@ use stylobate_storage::{Sink, run_blocking};
 use super::{FileOptions, RowEncoder};
 use crate::{Error, Result, Written, file::promised};
 
-/// Encodes batches in memory, one at a time, and passes the bytes on.
+/// Writer that encodes batches in memory, one at a time, and passes the bytes to the sink.
 pub(super) struct RowFileWriter {
     sink: Box<dyn Sink>,
     name: String,
     schema: SchemaRef,
-    /// `None` while a batch is written: if that fails or is dropped, rows are lost.
+    /// `None` while a batch is written: if the write fails or its future is dropped, rows are lost.
     encoder: Option<RowEncoder<Vec<u8>>>,
     rows: u64,
 }

@@ -107,9 +107,9 @@ impl TableWriter {
     }
 
     /// Appends rows that are encoded already, by [`CsvEncoder::without_header`](crate::CsvEncoder::without_header) or
-    /// as JSON lines: many threads may encode rows of a text file. Fails with [`Error::Unwritable`] for other formats,
-    /// where the bytes of a row depend on earlier ones. After any other error, or if the future is dropped, there will
-    /// be no file.
+    /// as JSON lines: many threads can encode the rows of a text file. Fails with [`Error::Unwritable`] for other
+    /// formats, where the bytes of a row depend on earlier ones. After any other error, or if the future is dropped,
+    /// there will be no file.
     #[boxed]
     pub async fn write_encoded(&mut self, text: &[u8], rows: usize) -> Result<()> {
         match &mut self.writer {
@@ -137,7 +137,7 @@ impl TableWriter {
         self.end().await
     }
 
-    /// Writes the rest; only the name is missing.
+    /// Writes the rest. Only giving the file its name is left.
     pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
         let span = self.span();
         let (written, sink) = self.end().await?;
@@ -202,7 +202,7 @@ impl TableWriter {
         }
     }
 
-    /// Encodes the buffered rows. If more than `to` bytes of memory are in use then, ends the row group or stripe.
+    /// Encodes the buffered rows, and ends the row group or stripe if more than `to` bytes of memory are still in use.
     pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         match &mut self.writer {
             WriterByFormat::Parquet(writer) => writer.shrink(to).await,

@@ -33,7 +33,7 @@ impl Folder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file with an old modification time: files that changed just now are not cached.
+    /// Writes a file with an old modification time: files that have just changed are not cached.
     pub fn parquet(&self, name: &str, batch: &RecordBatch, properties: WriterProperties) -> String {
         let path = self.path(name);
         std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();

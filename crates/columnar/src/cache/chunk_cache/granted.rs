@@ -19,9 +19,9 @@ use stylobate_storage::{Budget, ByteSize, HitMeter, Holder, Reclaim, Reservation
 
 use super::EntryWeighter;
 
-/// Share of the limit that is granted at the start and never given up: one in this many bytes.
+/// The fraction `1 / FLOOR_DIVISOR` of the limit is granted at the start and never released.
 const FLOOR_DIVISOR: u64 = 32;
-/// Minimum growth of a grant, one in this many bytes of the limit, so that grants grow rarely.
+/// Minimum growth of a grant, as the fraction `1 / STEP_DIVISOR` of the limit, so that grants grow rarely.
 const STEP_DIVISOR: u64 = 256;
 
 /// A cache of entries weighed in bytes, which are charged to a budget.
@@ -66,7 +66,8 @@ where
     EntryWeighter: Weighter<K, V>,
     L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
 {
-    /// Creates a cache of up to `limit` bytes of the budget. `lifecycle` is passed the ghost keys, to add evicted ones.
+    /// Creates a cache of up to `limit` bytes of the budget. `lifecycle` receives the ghost keys, to which it adds the
+    /// evicted ones.
     pub(super) fn new(
         budget: &Budget,
         holder: Holder,
@@ -204,7 +205,7 @@ where
     }
 
     fn reclaim(&self, bytes: u64) -> u64 {
-        // A cache that is growing may be reclaiming from the caller.
+        // If this cache is growing, it may be reclaiming from the caller.
         let Some(mut grant) = self.grant.try_lock() else { return 0 };
         let target = grant.bytes().saturating_sub(bytes).max(self.floor);
         if target >= grant.bytes() {

@@ -79,7 +79,7 @@ impl UnpackLayout {
     }
 }
 
-/// See [`Code::unpack_vectors`].
+/// See [`DictionaryCode::unpack_vectors`](super::DictionaryCode::unpack_vectors).
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut u32) -> (usize, u32) {
     let layout = UnpackLayout::new(width);
@@ -101,7 +101,7 @@ pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut 
     (groups * 8, lanes.into_iter().fold(0, u32::max))
 }
 
-/// See [`Code::unpack_vectors`].
+/// See [`DictionaryCode::unpack_vectors`](super::DictionaryCode::unpack_vectors).
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut u16) -> (usize, u16) {
     let layout = UnpackLayout::new(width);
@@ -139,7 +139,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
     (done, lanes.into_iter().fold(0, u16::max))
 }
 
-/// See [`Code::unpack_vectors`].
+/// See [`DictionaryCode::unpack_vectors`](super::DictionaryCode::unpack_vectors).
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u8) -> (usize, u8) {
     let layout = UnpackLayout::new(width);

@@ -1,4 +1,4 @@
-//! Codes packed and unpacked.
+//! Tests of packing and unpacking codes.
 
 use arrow::array::StringArray;
 use proptest::prelude::*;

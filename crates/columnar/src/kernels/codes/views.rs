@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 /// Length in bytes of the longest value that a view stores inline.
 const MAX_INLINE: usize = 12;
-/// Maximum values of a dictionary whose views are kept for other rows: 4 MiB of views.
+/// Maximum values of a dictionary whose views are kept for other rows: at most 4 MiB of views.
 const MAX_KEPT: usize = 1 << 18;
 
 /// Views of all values of dictionaries, made once for all rows that share them.
@@ -19,7 +19,7 @@ const MAX_KEPT: usize = 1 << 18;
 pub(crate) struct ViewTables(Mutex<Vec<(ArrayRef, Arc<[u128]>)>>);
 
 impl ViewTables {
-    /// Returns the views of a dictionary's values, made by `make` if absent. `None` if that returns `None`.
+    /// Returns the views of a dictionary's values, made by `make` if absent. `None` if `make` returns `None`.
     fn of(&self, values: &ArrayRef, make: impl FnOnce() -> Option<Arc<[u128]>>) -> Option<Arc<[u128]>> {
         let mut tables = self.0.lock();
         if let Some((_, views)) =
@@ -120,7 +120,7 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     let nulls = nulls.cloned();
 
     // Each view is empty, holds its value, or points to a value within the only buffer. Without a buffer, all values
-    // together are no longer than a view holds.
+    // together fit inline.
     Some(match to {
         // SAFETY: the views are valid, and values of an array of strings are UTF-8.
         DataType::Utf8View => Arc::new(unsafe { StringViewArray::new_unchecked(of_rows, buffers, nulls) }),
@@ -129,14 +129,14 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     })
 }
 
-/// Returns `view_at` of each key, and an empty view for nulls, whose keys are unspecified. `None` if it is `None` for a
-/// key.
+/// Returns `view_at` of each key, and an empty view for nulls, whose keys are unspecified. `None` if `view_at` returns
+/// `None` for a key.
 fn views_of_keys<K>(
     keys: &[K],
     nulls: Option<&NullBuffer>,
     view_at: impl Fn(&K) -> Option<u128>,
 ) -> Option<Vec<u128>> {
-    // Collecting options would lose the size hint.
+    // Collecting into an `Option` would lose the size hint.
     let mut is_whole = true;
     let mut view_or_empty = |key: &K| {
         view_at(key).unwrap_or_else(|| {

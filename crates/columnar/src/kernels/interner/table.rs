@@ -12,7 +12,7 @@ const MAX_LOAD: (usize, usize) = (3, 4);
 /// Open-addressing table: a value is in its home bucket, or in a later one with no free slot in between.
 ///
 /// It takes 11 to 22 bytes per value, since it keeps hashes and codes only: growth then reads no values, and most
-/// candidates are ruled out without a look at theirs.
+/// candidates are ruled out without reading theirs.
 #[derive(Debug)]
 pub(crate) struct ValueHashTable {
     buckets: Vec<ValueBucket>,
@@ -30,7 +30,7 @@ pub(crate) struct ValueTableScratch(Vec<ValueBucket>);
 #[repr(align(64))]
 struct ValueBucket {
     hashes: [u32; SLOTS],
-    /// Codes plus one, or 0 if the slot is free.
+    /// Codes plus one; 0 in free slots.
     codes: [u32; SLOTS],
 }
 
@@ -70,8 +70,8 @@ impl ValueHashTable {
         Self::of(vec![ValueBucket::default(); buckets(values)])
     }
 
-    /// Creates a table with room for `values` values in existing memory. It uses all of that memory if `most` values
-    /// would need it: then it does not grow.
+    /// Creates a table with room for `values` values in existing memory. The table uses all of that memory if `most`
+    /// values would need it, so that it does not grow.
     pub(crate) fn in_scratch(
         ValueTableScratch(mut kept): ValueTableScratch,
         values: usize,
@@ -93,12 +93,12 @@ impl ValueHashTable {
         Self { buckets, taken: 0, shift }
     }
 
-    /// Returns its memory for reuse.
+    /// Returns the table's memory for reuse.
     pub(crate) fn into_scratch(self) -> ValueTableScratch {
         ValueTableScratch(self.buckets)
     }
 
-    /// Returns whether it has no value.
+    /// Returns whether the table has no value.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken == 0
     }
@@ -136,8 +136,8 @@ impl ValueHashTable {
         (home..=home + last).map(move |at| at & last)
     }
 
-    /// Returns the first code from the home bucket on whose value has this hash and satisfies the predicate, up to the
-    /// first free slot.
+    /// Returns the first code, from the home bucket up to the first free slot, whose value has this hash and satisfies
+    /// the predicate.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
         for at in self.probes(hash) {
@@ -153,7 +153,7 @@ impl ValueHashTable {
         None
     }
 
-    /// Adds a value, unless its code is the largest number.
+    /// Adds a value, unless its code is `u32::MAX`.
     pub(crate) fn insert(&mut self, hash: u32, code: u32) {
         if self.is_full() {
             let mut larger = Self::of(vec![ValueBucket::default(); self.buckets.len() * 2]);

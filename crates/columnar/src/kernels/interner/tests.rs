@@ -51,7 +51,7 @@ impl CheckedInterner {
         let gaps = order.len() * LINE;
         let memory = self.interner.memory();
         assert!(memory >= held + SMALLEST_TABLE, "{memory}");
-        // A table that was just enlarged has less than three slots per value.
+        // A table that was just enlarged has fewer than three slots per value.
         assert!(memory <= held + gaps + SMALLEST_TABLE + order.len() * 3 * SLOT, "{memory}");
     }
 }

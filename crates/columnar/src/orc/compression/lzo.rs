@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(text(&[21, 1, 2, 3, 4, 17, 0, 0]).unwrap(), [1, 2, 3, 4]);
         // One literal, two bytes from one back, and a literal after them.
         assert_eq!(text(&[18, 1, 1, 0, 9, 17, 0, 0]).unwrap(), [1, 1, 1, 9]);
-        // One literal that is repeated 35 times by the length after the instruction.
+        // One literal, repeated 35 times by the length after the instruction.
         let repeated = text(&[18, 1, 32, 2, 0, 0, 17, 0, 0]).unwrap();
         assert_eq!(repeated, [1; 36]);
 

@@ -112,7 +112,7 @@ impl BooleanRleDecoder {
         self.begin()?;
         let mut packed = self.bytes.read(len / 8)?;
         for byte in &mut packed {
-            // Pending bits come first, and as many of these are pending afterwards.
+            // Pending bits come first, and the same number of bits of this byte is pending afterwards.
             self.bits = self.bits << 8 | u16::from(*byte);
             *byte = ((self.bits >> self.have) as u8).reverse_bits();
         }

@@ -1,4 +1,5 @@
-//! Decodes strings with a stripe dictionary as dictionary arrays, or expands them for callers that cannot take those.
+//! Decodes strings with a stripe dictionary as dictionary arrays, or expands them for callers that cannot use
+//! dictionaries.
 
 use std::marker::PhantomData;
 
@@ -82,7 +83,7 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
         let mut present: Codes<T> = Codes::with_capacity(rows.values().min(MAX_AHEAD));
         let mut narrow: Vec<u32> = Vec::new();
         self.codes.each(rows.values(), |codes| {
-            // Negative codes are the largest as unsigned ones.
+            // As unsigned numbers, negative codes become the largest.
             if codes.iter().fold(0, |most: u64, code| most.max(*code as u64)) >= values as u64 {
                 let lost = codes.iter().find(|code| **code as u64 >= values as u64);
                 let lost = lost.copied().unwrap_or_default();

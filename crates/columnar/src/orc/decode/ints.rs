@@ -17,7 +17,7 @@ const MAX_RUN: usize = 512;
 /// Capacity reserved for values before any is decoded.
 pub(super) const FIRST_ROOM: usize = 64 << 10;
 
-/// Decoder of a stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
+/// Decoder of a stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` are returned as negative numbers.
 #[derive(Debug)]
 pub(in crate::orc) struct IntRleDecoder {
     stream: OrcStreamReader,
@@ -215,7 +215,7 @@ impl IntRleDecoder {
         let second = value.wrapping_add(first);
         self.run.extend([value, second]);
         self.unpack(width, more)?;
-        // At first only the differences follow these two: those after the first have no sign.
+        // So far `run` has only the differences after these two numbers; differences after the first have no sign.
         let falls = first < 0;
         value = second;
 

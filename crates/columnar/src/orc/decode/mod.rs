@@ -2,7 +2,7 @@
 //!
 //! The decoders of `orc-rust` are not used: those of version 0.9 return wrong timestamps before 1970 if the writer is
 //! the C++ library, and after 2099 if the writer's zone has daylight saving time; reject runs of numbers that overflow
-//! by design; cannot skip fields of a struct; and allocate whatever a corrupt length claims.
+//! by design; cannot skip fields of a struct; and allocate as much as a corrupt length claims.
 
 mod bits;
 mod coded;
@@ -54,7 +54,7 @@ use crate::Result;
 
 /// Decoder of a column's streams into arrays.
 trait OrcColumnReader: Send {
-    /// Decodes the next `len` rows; those that the parent lacks are null, and the streams omit them.
+    /// Decodes the next `len` rows; rows that the parent lacks are null, and omitted from the streams.
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError>;
 
     /// Appends the position reached in each stream.
@@ -121,7 +121,7 @@ impl Iterator for OrcBatches {
         if self.rows_left == 0 {
             return None;
         }
-        // No panic is known; should an Arrow constructor panic on bytes from outside, they are corrupt.
+        // No panic is known; if an Arrow constructor panics on untrusted bytes, they are reported as corrupt.
 
         let batch = catch_unwind(AssertUnwindSafe(|| self.batch()))
             .unwrap_or_else(|_| Err(OrcReadError::corrupt("the decoder failed")))
@@ -134,7 +134,8 @@ impl Iterator for OrcBatches {
 }
 
 impl StripeColumnDecoder {
-    /// Returns the decoder of a top-level column: as a dictionary if the stripe has one and `dictionaries` keeps them.
+    /// Returns the decoder of a top-level column, which keeps the dictionary of the stripe if there is one and
+    /// `dictionaries` is set to keep them.
     fn top(
         column: &OrcType,
         streams: &StripeStreams,

@@ -192,7 +192,7 @@ impl OrcColumnReader for DecimalColumnReader {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
-        // Union of all bits, which proves for nearly all columns that no value is too large.
+        // Union of all bits, which shows for nearly all columns that no value is too large.
         let mut any = 0;
         let digits = &mut self.digits;
         let scale = i64::from(self.scale);
@@ -250,7 +250,7 @@ impl OrcColumnReader for ShortDecimalColumnReader {
     }
 }
 
-/// Returns the rows, given the union of the bits of all zigzag-encoded values in `any`.
+/// Returns the rows, given in `any` the union of the bits of all zigzag-encoded values.
 fn decimals(
     rows: BatchValidity,
     values: Vec<i128>,

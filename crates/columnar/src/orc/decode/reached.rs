@@ -6,11 +6,11 @@ use crate::orc::{
     stream::{OrcStreamCursor, OrcStreamReader},
 };
 
-/// Maximum values of a run before a position: writers buffer no more of them.
+/// Maximum values of a run before a position: writers do not buffer more.
 const MAX_BEFORE: u64 = 1024;
 
-/// Position reached in a stream. It does not depend on the path to it: a run that is decoded but not returned counts as
-/// read.
+/// Position reached in a stream. It does not depend on how it was reached: a run that is decoded but not returned
+/// counts as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::orc) struct DecodedPosition {
     pub(super) place: OrcStreamCursor,

@@ -90,7 +90,7 @@ impl<T: ArrowTimestampType> TimestampColumnReader<T> {
     }
 }
 
-/// Returns the seconds that a clock is ahead of UTC at a second since 1970.
+/// Returns the seconds that a clock is ahead of UTC at this second since 1970.
 fn offset(clock: &TimeZoneClock, since_1970: i64) -> Option<i32> {
     let utc = DateTime::from_timestamp(since_1970, 0)?;
     match clock.before_1900 {
@@ -99,8 +99,8 @@ fn offset(clock: &TimeZoneClock, since_1970: i64) -> Option<i32> {
     }
 }
 
-/// Returns a time with the same calendar in a year that the time zone database covers: its rules are those of weekdays
-/// in months, and 28 years without a turn of the century cover all calendars.
+/// Maps a time to a year that the time zone database covers and that has the same calendar. Zone rules depend on
+/// weekdays within months only, and any 28 years in which no leap year is skipped have all calendars.
 fn ruled(time: NaiveDateTime) -> NaiveDateTime {
     let calendar = |year| NaiveDate::from_yo_opt(year, 1).map(|first| (first.weekday(), first.leap_year()));
     if time.year() <= LAST_YEAR {
@@ -115,7 +115,7 @@ fn nanoseconds(coded: i64) -> Result<i64, OrcReadError> {
     let zeros = (coded & 7) as u32;
     let digits = coded >> 3;
     let factor = if zeros == 0 { 1 } else { 10_i64.pow(zeros + 1) };
-    // Some writers leave them negative before 1970.
+    // Some writers keep the fraction negative before 1970.
     digits
         .checked_mul(factor)
         .filter(|nanoseconds| nanoseconds.unsigned_abs() < 1_000_000_000)

@@ -5,7 +5,7 @@
 const TOGETHER: usize = 8;
 
 /// Appends `count` numbers of `width` bits each, all within `bytes`. Bytes after them are not used, but allow the
-/// faster path. Only widths with a code are valid.
+/// faster path. Only widths that have a code are valid.
 pub(super) fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<i64>) {
     macro_rules! by_width {
         ($($width:literal)*) => {

@@ -18,8 +18,8 @@ const PER_MILLISECOND: i128 = 1_000_000;
 /// Maximum exponent of the power of ten of a 128-bit decimal.
 const MAX_ZEROS: u32 = 38;
 
-/// Returns the hashes that a value may have in a column's filters: it is absent if none of them is set. `None` if
-/// writers disagree.
+/// Returns the hashes that a value may have in a column's filters: it is absent if the filter has none of them. `None`
+/// if writers disagree on the hash.
 pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
     let whole = |value: i128, least: i64, most: i64| {
         let value = i64::try_from(value).ok().filter(|value| (least..=most).contains(value))?;
@@ -44,7 +44,7 @@ pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
         }
         (OrcTypeKind::String, Literal::String(text)) => Some(vec![murmur3(text.as_bytes())]),
         (OrcTypeKind::Binary, Literal::Binary(bytes)) => Some(vec![murmur3(bytes)]),
-        // Some hash those that are stored as integers as such.
+        // Some writers hash decimals that are stored as integers like integers.
         (OrcTypeKind::Decimal(_, of), Literal::Decimal { unscaled, scale }) => {
             let of = u32::try_from(of).ok()?;
             let scale = u32::from(*scale);
@@ -57,8 +57,8 @@ pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
         }
         (OrcTypeKind::Timestamp(_) | OrcTypeKind::Instant(_), Literal::Timestamp(nanoseconds)) => {
             let milliseconds = i64::try_from(nanoseconds.div_euclid(PER_MILLISECOND)).ok()?;
-            // Before 1970, and in the second after, writers truncate fractions in either direction, and count seconds
-            // from either side.
+            // Before 1970, and in the second after it, writers truncate fractions in either direction, and count
+            // seconds from either side.
             let others: &[i64] = if milliseconds < 1000 { &[0, 1, -1000, -999, 1000, 1001] } else { &[0] };
             others.iter().map(|more| Some(mixed(milliseconds.checked_add(*more)?))).collect()
         }

@@ -1,4 +1,4 @@
-//! The row index of a stripe: where row groups begin, their statistics and bloom filters.
+//! The row index of a stripe: positions, statistics and bloom filters of its row groups.
 
 pub(super) mod bloom;
 pub(super) mod positions;

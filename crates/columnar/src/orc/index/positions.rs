@@ -100,8 +100,8 @@ fn position(
     Some(RowIndexPosition { chunk, offset, before: RunSkip { values, bits } })
 }
 
-/// Returns the bytes of a stream of `len` bytes that hold some row groups, and those needed to verify that they end
-/// where the next begins.
+/// Returns the bytes of a stream of `len` bytes that hold some row groups, and of those needed to verify that they end
+/// where the next one begins.
 pub(crate) fn span(
     positions: &[RowIndexPosition],
     groups: &Range<usize>,
@@ -110,7 +110,7 @@ pub(crate) fn span(
     len: u64,
 ) -> Option<Range<u64>> {
     let start = positions.get(groups.start)?.chunk;
-    // The byte before tells whether a varint begins there; in a chunk it is present anyway.
+    // The previous byte shows whether a varint begins here; within a compressed chunk it is available anyway.
     let before = u64::from(shape == OrcStreamLayout::Varints && codec.is_none());
     let start = start.saturating_sub(before);
     let later = positions.get(groups.end..)?;
@@ -124,7 +124,7 @@ pub(crate) fn span(
                 Some(codec) => {
                     let chunks = needed.div_ceil(codec.block() as u64);
                     let most = chunks.checked_mul((HEADER + codec.block()) as u64)?;
-                    // That many chunks end before as many later ones begin.
+                    // These `chunks` chunks end no later than the chunk after them begins.
                     let ends = chunk_start(later, usize::try_from(chunks).ok()?).unwrap_or(len);
                     next.chunk.checked_add(most)?.min(ends)
                 }
@@ -136,7 +136,7 @@ pub(crate) fn span(
     (start <= end).then_some(start..end)
 }
 
-/// Returns the start of the chunk `chunks` after the first, or of a later one if positions skip it.
+/// Returns the start of the chunk `chunks` after the first, or of a later chunk if no position is in that one.
 fn chunk_start(positions: &[RowIndexPosition], chunks: usize) -> Option<u64> {
     let mut starts = positions.iter().map(|position| position.chunk).collect::<Vec<_>>();
     starts.dedup();

@@ -1,6 +1,7 @@
 //! Row index and bloom filters of a column in a stripe: statistics and positions of each row group.
 //!
-//! An index that cannot be read is taken as absent: it makes a scan cheaper, and never decides whether it succeeds.
+//! An index that cannot be read is treated as absent: indexes make scans cheaper, but never decide whether they
+//! succeed.
 
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ use crate::{
 /// Maximum bytes of an index that are read.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Row index of one column, in its encoded form: parsed on request.
+/// Row index of one column, kept encoded and parsed on request.
 #[derive(Debug, Default)]
 pub(crate) struct OrcColumnIndex {
     /// Row index entry of each row group, or none.
@@ -49,7 +50,7 @@ impl OrcColumnIndex {
             let stream = stream?;
             let most = most_of_message(stream.len());
             let message = OrcStreamReader::new(stream, codec).read_all(most).ok()?;
-            // Copied, since the bytes that were read together are many more.
+            // Copied, so that the much larger buffer of the combined read is not retained.
             let message = Bytes::copy_from_slice(&message);
             let each = entries(&message).collect::<Option<Vec<_>>>()?;
 
@@ -71,7 +72,7 @@ impl OrcColumnIndex {
         (self.bytes + size_of::<Self>()) as u64
     }
 
-    /// Returns whether it has neither statistics nor filters.
+    /// Returns whether there are neither statistics nor filters.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.filters.is_empty()
     }
@@ -106,8 +107,8 @@ impl OrcFile {
         if self.tail.stride == 0 { 0 } else { rows.div_ceil(self.tail.stride) }
     }
 
-    /// Returns the columns whose index may be useful to a filter over these, each with whether its bloom filter may be:
-    /// that is, whether the column is compared for equality.
+    /// Returns the columns whose index may help a filter over these columns, and for each whether its bloom filter may
+    /// help: that is, whether the filter compares the column for equality.
     pub(crate) fn indexed_columns<'a>(
         &self,
         unit: usize,
@@ -134,7 +135,7 @@ impl OrcFile {
         if trust.bounds { columns.filter_map(indexed).collect() } else { Vec::new() }
     }
 
-    /// Reads the indexes of these columns, each with its bloom filters if requested, as far as they exist.
+    /// Reads the indexes of these columns, each with its bloom filters if requested, if they exist.
     pub(crate) async fn read_indexes(
         &self,
         object: &OpenObject,
@@ -169,7 +170,8 @@ impl OrcFile {
         Ok(streams.into_iter().map(parse).collect())
     }
 
-    /// Returns the columns whose row index locates row groups of these: all of them, and their descendants.
+    /// Returns the columns whose row indexes locate the row groups of these fields: the fields themselves, and all
+    /// their descendants.
     pub(crate) fn columns_of(&self, fields: &[ProjectedColumn]) -> Vec<usize> {
         let mut ids = vec![0];
         let mut add = |column: &OrcType| ids.push(column.id as usize);

@@ -1,4 +1,4 @@
-//! Sample of a social network, written by others in ORC and in Parquet: both have the same rows.
+//! Sample of a social network, written by other programs in ORC and in Parquet: both have the same rows.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::{cast, read_all};
 use crate::orc::tail::is_orc_tail;
 
-/// Returns the folder beside the repository; `None` if absent, which is an error only on a machine that builds
-/// releases.
+/// Returns the folder beside the repository; `None` if absent, which is an error only in CI.
 fn sample() -> Option<PathBuf> {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar/ldbc_sample");
     if sample.is_dir() {

@@ -1,4 +1,5 @@
-//! Types that no available writer produces: nested ones, decimals, dictionaries, clocks of other zones, unions.
+//! Tests of types that no available writer produces: nested ones, decimals, dictionaries, clocks of other zones,
+//! unions.
 
 use std::sync::Arc;
 
@@ -336,7 +337,7 @@ fn a_variant_that_a_union_has_not_is_corrupt() {
 
 #[test]
 fn clocks_before_1900_are_as_their_writer_set_them() {
-    // 1850-01-01T00:00 in Los Angeles: 8 hours behind UTC in Java, and 7:52:58 by the place's own time in C++.
+    // 1850-01-01T00:00 in Los Angeles: 8 hours behind UTC in Java, and 7:52:58 by local mean time in C++.
     let midnight = -3_786_825_600_i64;
     let epoch = 1_420_070_400 + 8 * 3_600;
     for (writer, offset) in

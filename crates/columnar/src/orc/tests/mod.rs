@@ -1,4 +1,4 @@
-//! Files that are decoded in memory: from another library, built byte by byte, or written long ago.
+//! Tests of files that are decoded in memory: from another library, built byte by byte, or written long ago.
 
 mod damage;
 mod graphar;

@@ -157,8 +157,8 @@ async fn bounds_of_row_groups_hold_their_values() {
     }
 }
 
-/// Returns a stripe of two row groups of ten rows each: the first has 1 to 5 and the second 6 to 9; both have matching
-/// bloom filters.
+/// Returns a stripe of two row groups of ten rows each: the first has the values 1 to 5 and the second 6 to 9; both
+/// have matching bloom filters.
 fn two_groups(kind: Kind, filters: Streams) -> SampleOrcFile {
     let said = |minimum, maximum| {
         let bounds = IntegerStatistics { minimum: Some(minimum), maximum: Some(maximum), sum: None };
@@ -261,7 +261,7 @@ fn an_index_is_asked_for_where_it_may_help_and_can_be_believed() {
     assert_eq!(of(&|_| {}, false), [(1, false)]);
     assert_eq!(of(&|_| {}, true), [(1, true)]);
     assert_eq!(of(&|sample| sample.footer.row_index_stride = None, true), []);
-    // The only row group is the stripe: just its filter may tell more.
+    // The only row group is the stripe itself, so only its bloom filter can add information.
     assert_eq!(of(&|sample| sample.footer.row_index_stride = Some(20), false), []);
     assert_eq!(of(&|sample| sample.footer.row_index_stride = Some(20), true), [(1, true)]);
     assert_eq!(of(&|sample| sample.postscript.writer_version = Some(0), true), []);

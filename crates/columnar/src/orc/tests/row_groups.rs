@@ -212,7 +212,7 @@ async fn few_row_groups_are_few_bytes() {
         let selected = stored.file.select(0, &fields, rows, &indexes).unwrap();
         let some = selected.bytes();
         let all = stored.file.estimated_bytes(0, &fields);
-        // A row group has 8 KB, and lies in one chunk or two; another may begin where it ends.
+        // A row group has 8 KB, and lies in one or two chunks; another may begin where it ends.
         assert!((8_000..70_000).contains(&some) && all > 790_000, "{codec}: {some} of {all}");
     }
 }

@@ -112,7 +112,7 @@ fn truncated_strings_are_bounds_and_nan_is_none() {
         let said = DoubleStatistics { minimum: Some(minimum), maximum: Some(maximum), sum };
         ColumnStatistics { double_statistics: Some(said), ..values(10) }
     };
-    // Bounds beside a NaN omit values, and only the sum reveals it.
+    // With a NaN, bounds omit values, and only the sum reveals it.
     for sum in [None, Some(f64::NAN)] {
         let beside_nan = one(Kind::Double, [1.0, 2.0, 3.0].map(|value| summed(value, value, sum)));
         assert!(beside_nan.statistics(&[0, 1, 2]).min(&column).is_none());

@@ -9,7 +9,7 @@ pub(in crate::orc) struct OrcBloomFilterBuilder {
     hashes: Vec<u64>,
     /// Distinct hashes of complete row groups.
     groups: Vec<Box<[u64]>>,
-    /// Number of these.
+    /// Number of hashes in `groups`.
     ended: usize,
 }
 
@@ -27,7 +27,7 @@ impl OrcBloomFilterBuilder {
     }
 
     pub(super) fn add_float(&mut self, value: f64) {
-        // A search may be for either zero.
+        // A search may be for a zero of either sign.
         if value == 0.0 {
             self.add_whole((-value).to_bits() as i64);
         }
@@ -51,8 +51,8 @@ impl OrcBloomFilterBuilder {
         (self.hashes.capacity() + ended) * size_of::<u64>()
     }
 
-    /// Returns the filters of complete row groups: all of the size that the most distinct values need, so that they can
-    /// be merged.
+    /// Returns the filters of complete row groups: all of the size that the row group with the most distinct values
+    /// needs, so that they can be merged.
     pub(in crate::orc) fn filters(self) -> impl Iterator<Item = BloomFilter> {
         let values = self.groups.iter().map(|hashes| hashes.len()).max().unwrap_or_default().max(1) as f64;
         let ln_2 = std::f64::consts::LN_2;

@@ -98,7 +98,7 @@ impl FromStr for OrcCompression {
     }
 }
 
-/// Idle compressors: as many as threads ever worked at a time, however many columns there are.
+/// Idle compressors: at most as many as threads have ever worked at the same time, however many columns there are.
 pub(super) struct OrcCompressorPool {
     compression: OrcCompression,
     idle: Mutex<Vec<OrcChunkCompressor>>,
@@ -161,7 +161,7 @@ impl OrcChunkCompressor {
         !matches!(self.codec, OrcCompressorCodec::None)
     }
 
-    /// Returns the chunk compressed; `None` if that is not shorter.
+    /// Returns the compressed chunk; `None` if it is not shorter.
     pub(super) fn compress(&mut self, chunk: &[u8]) -> Result<Option<&[u8]>, String> {
         let room = chunk.len() + chunk.len() / 6 + 64;
         if self.out.len() < room {

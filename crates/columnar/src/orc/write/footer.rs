@@ -20,12 +20,12 @@ const VERSION: [u32; 2] = [0, 12];
 /// Writer number of this implementation. It is not registered; readers treat an unknown number as a writer without the
 /// bugs of early ones.
 const WRITER: u32 = 0x5354;
-/// First version of writers other than the first.
+/// First version number of writers other than the original one.
 const WRITER_VERSION: u32 = 6;
 /// Prefix of the software version.
 pub(super) const SOFTWARE: &str = "stylobate ";
 
-/// Stripes written so far.
+/// Builder of the tail, from the stripes written so far.
 pub(super) struct OrcFooterBuilder {
     types: Vec<proto::Type>,
     statistics: Vec<OrcStatsAccumulator>,

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A stream is compressed chunk by chunk while it grows, so that a stripe takes the memory of its encoded bytes. The
-//! position of a row group is kept in bytes before compression, and becomes an entry of the row index when the stripe
-//! ends.
+//! position of a row group is kept as an offset in the uncompressed stream, and becomes an entry of the row index when
+//! the stripe ends.
 //!
 //! Follows the specification of [ORC v1](https://orc.apache.org/specification/ORCv1/).
 

@@ -26,7 +26,7 @@ const MAX_DICTIONARY: usize = 1 << 30;
 /// Default memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
 
-/// Options of one column; unset ones are those of all columns.
+/// Options of one column; unset ones default to those of all columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrcColumnOptions {
     dictionary_threshold: Option<f64>,
@@ -166,7 +166,7 @@ impl OrcOptions {
         self.columns.iter().try_for_each(|(column, own)| self.check_one(Some(column), own))
     }
 
-    /// Returns the columns with options of their own, and whether they request bloom filters.
+    /// Returns the columns that have options of their own, and whether these request bloom filters.
     pub(super) fn columns_with_options(&self) -> impl Iterator<Item = (&str, bool)> {
         self.columns.iter().map(|(column, own)| (column.as_str(), own.bloom_filter.is_some()))
     }

@@ -1,4 +1,4 @@
-//! Tells from the footer of an ORC file whether it was written as part of a data set.
+//! Determines from the footer of an ORC file whether it was written as part of a data set.
 
 use bytes::Bytes;
 use orc_rust::proto::{Footer, PostScript};
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Returns the writer that the last bytes of a file name. Bytes that are not the end of an ORC file are foreign.
+/// Returns the writer that is named in the last bytes of a file. Bytes that are not the end of an ORC file are foreign.
 pub(crate) fn origin(end: &Bytes) -> TailOrigin {
     parse(end).unwrap_or(TailOrigin::Foreign)
 }

@@ -43,7 +43,7 @@ pub(super) struct OrcColumnPlan {
     pub(super) options: OrcEncoderOptions,
 }
 
-/// Checks that columns with options of their own exist, and support what is requested.
+/// Checks that columns with options of their own exist, and support the requested features.
 pub(super) fn check_options(plans: &[OrcColumnPlan], options: &OrcOptions) -> Result<()> {
     for (column, bloom_filter) in options.columns_with_options() {
         let plan = plans.iter().find_map(|plan| plan.find(column)).ok_or_else(|| {
@@ -68,7 +68,7 @@ impl OrcColumnPlan {
         self.children.iter().find_map(|child| child.find(path))
     }
 
-    /// Returns whether it, or a descendant, can have bloom filters.
+    /// Returns whether the column, or a descendant, can have bloom filters.
     fn has_bloom_filter(&self) -> bool {
         // Columns of nulls need none.
         let is_null = self.kind == OrcTargetType::Boolean && self.cast.is_some();
@@ -134,7 +134,7 @@ pub(super) fn plan(
     Ok((plans, planner.types))
 }
 
-/// Checks that the columns of the file, or the fields of the struct at `path`, have distinct names.
+/// Checks that the names of the file's columns, or of the fields of the struct at `path`, are distinct.
 fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(), OrcUnsupportedColumn> {
     let mut known = HashSet::new();
     for name in names {
@@ -236,8 +236,8 @@ impl OrcColumnPlanner<'_> {
     }
 }
 
-/// Returns the field's metadata, without what the type itself expresses, and without an extension type whose storage
-/// differs in the file.
+/// Returns the field's metadata, without entries that the type itself expresses, and without an extension type whose
+/// storage differs in the file.
 fn attributes(field: &Field, is_cast: bool) -> Vec<proto::StringPair> {
     let is_other = is_cast || comes_back_as_another(field.data_type());
     let is_kept = |key: &str| key != FIELD_TYPE && !(is_other && key.starts_with(EXTENSION));
@@ -251,7 +251,7 @@ fn attributes(field: &Field, is_cast: bool) -> Vec<proto::StringPair> {
     own.into_iter().map(pair).collect()
 }
 
-/// Returns whether the type read back differs, though no array is cast.
+/// Returns whether the column is read back with another type, although no array is cast.
 fn comes_back_as_another(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeBinary(_)

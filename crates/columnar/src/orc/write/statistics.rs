@@ -17,7 +17,7 @@ pub(super) struct OrcStatsAccumulator {
     /// Number of rows with a value.
     pub(super) values: u64,
     pub(super) has_null: bool,
-    /// Bytes of the column's own streams; known of stripes and files.
+    /// Bytes of the column's own streams; known for stripes and files.
     pub(super) bytes: Option<u64>,
     pub(super) detail: OrcTypeStatistics,
 }
@@ -34,7 +34,7 @@ pub(super) enum OrcTypeStatistics {
     },
     Floats {
         bounds: Option<(f64, f64)>,
-        /// NaN if a value is: then there are no bounds.
+        /// NaN if any value is NaN, in which case there are no bounds.
         sum: f64,
     },
     Texts {
@@ -247,7 +247,7 @@ impl OrcStatsAccumulator {
                 });
             }
             OrcTypeStatistics::Floats { bounds, sum } => {
-                // Either zero may stand for the other.
+                // A zero of either sign may stand for the other.
                 let zero = |bound: f64, zero: f64| if bound == 0.0 { zero } else { bound };
                 message.double_statistics = Some(DoubleStatistics {
                     minimum: bounds.map(|it| zero(it.0, -0.0)),
@@ -311,13 +311,13 @@ pub(in crate::orc) fn decimal(value: i128, scale: u32) -> String {
     }
 }
 
-/// Returns milliseconds since 1970 and, if known, the nanoseconds beyond.
+/// Returns the bounds in milliseconds since 1970, and the remaining nanoseconds unless readers assume these by default.
 fn time_statistics(bounds: Option<(i64, i64)>, unit: TimeUnit) -> TimestampStatistics {
     let split = |value: i64| milliseconds(value, unit);
     let Some((min, max)) = bounds.and_then(|(min, max)| split(min).zip(split(max))) else {
         return TimestampStatistics::default();
     };
-    // Nanoseconds are counted from 1; if absent, readers assume the outermost.
+    // Nanoseconds are stored plus one; if they are absent, readers assume the widest bounds.
 
     TimestampStatistics {
         minimum_utc: Some(min.0),
@@ -328,7 +328,7 @@ fn time_statistics(bounds: Option<(i64, i64)>, unit: TimeUnit) -> TimestampStati
     }
 }
 
-/// Returns milliseconds, and the nanoseconds beyond; `None` if they exceed 64 bits.
+/// Returns milliseconds and the remaining nanoseconds; `None` if they exceed 64 bits.
 pub(super) fn milliseconds(value: i64, unit: TimeUnit) -> Option<(i64, i32)> {
     match unit {
         TimeUnit::Second => Some((value.mul_checked(1_000).ok()?, 0)),

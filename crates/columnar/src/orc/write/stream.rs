@@ -8,7 +8,7 @@ const HEADER: usize = 3;
 /// Stream writer. Bytes stay in `raw` until they are compressed.
 pub(super) struct OrcStreamWriter {
     pub(super) raw: Vec<u8>,
-    /// Bytes compressed already, and no longer in `raw`.
+    /// Bytes that were already compressed and removed from `raw`.
     before: u64,
     chunk: usize,
     written: OrcEncodedStream,
@@ -42,7 +42,7 @@ impl OrcStreamWriter {
         self.raw.capacity() + self.written.len as usize
     }
 
-    /// Estimates its encoded bytes: the rest is assumed to compress like the part that was.
+    /// Estimates the encoded bytes: the rest is assumed to compress like the part that was compressed.
     pub(super) fn encoded(&self) -> usize {
         let rest = self.raw.len();
         let rest = match self.before {
@@ -104,8 +104,8 @@ impl OrcEncodedStream {
         Ok(())
     }
 
-    /// Appends the row index position after `position` bytes of the stream: the start of its chunk and the bytes of it
-    /// before, or just the latter if nothing is compressed.
+    /// Appends the row index position after `position` bytes of the stream: the start of the chunk and the offset
+    /// within it, or just the offset in the stream if nothing is compressed.
     pub(super) fn append_position(&self, position: u64, positions: &mut Vec<u64>) {
         if !self.is_compressed {
             positions.push(position);

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::kernels::weight::weight_of;
 
-/// Rows after which full chunks are compressed: values may be many times longer than they arrive.
+/// Rows after which full chunks are compressed: expanded values may be many times longer than the arriving array.
 const PIECE: usize = 16_384;
-/// Bytes above which a piece has fewer rows: dictionaries hold less than 4 GiB, and are given up between pieces.
+/// Bytes above which a piece has fewer rows: dictionaries hold less than 4 GiB, and are dropped between pieces only.
 const MAX_PIECE_BYTES: usize = 1 << 30;
 
 pub(super) struct TopLevelColumnEncoder {

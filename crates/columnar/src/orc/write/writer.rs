@@ -29,13 +29,13 @@ use crate::{
 
 /// Bytes of rows that are encoded at a time, without dictionaries: enough that threads rarely synchronize.
 const ENCODED_AT_ONCE: usize = 8 << 20;
-/// Maximum bytes that wait, with their dictionaries.
+/// Maximum bytes of buffered rows, including their dictionaries.
 const MAX_AT_ONCE: usize = 512 << 20;
 /// Minimum rows of a slice, unless they exceed [`MIN_ROWS_BYTES`].
 const MIN_ROWS: usize = 1024;
 const MIN_ROWS_BYTES: usize = 4 << 20;
 
-/// Writer of record batches to an ORC file. Dropped before it is finished, it leaves no file.
+/// Writer of record batches to an ORC file. If it is dropped before it is finished, no file is left.
 ///
 /// Unsigned numbers become signed ones of the next size, half floats become floats, and dictionaries become their
 /// values; columns of nulls become booleans. Texts are strings, unless the metadata of their field has `varchar(n)` or
@@ -52,12 +52,12 @@ pub struct OrcWriter {
     compressors: Arc<OrcCompressorPool>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
-    /// Bytes of the waiting rows without their dictionaries.
+    /// Bytes of the buffered rows, without their dictionaries.
     waiting_rows: usize,
     rows_in_stripe: u64,
     footer: OrcFooterBuilder,
     rows: u64,
-    /// True if rows may be lost: an operation failed, or a write was dropped before its end.
+    /// True if rows may be lost: an operation failed, or the future of a write was dropped before it completed.
     is_broken: bool,
     span: Span,
 }
@@ -149,12 +149,12 @@ impl OrcWriter {
         self.sink.position()
     }
 
-    /// Estimates the bytes of the current stripe, without rows that wait to be encoded.
+    /// Estimates the bytes of the current stripe, without buffered rows.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         self.columns.iter().map(TopLevelColumnEncoder::encoded).sum::<usize>() as u64
     }
 
-    /// Returns the bytes in memory: encoded columns, and rows that wait.
+    /// Returns the bytes in memory: encoded columns and buffered rows.
     pub(crate) fn memory_used(&self) -> usize {
         self.columns.iter().map(TopLevelColumnEncoder::memory).sum::<usize>() + self.waiting_bytes
     }
@@ -169,7 +169,7 @@ impl OrcWriter {
         self.sink.memory()
     }
 
-    /// Encodes the rows that wait; if more than `to` bytes are used then, ends the stripe.
+    /// Encodes the buffered rows, and ends the stripe if more than `to` bytes are still in use.
     pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
         self.is_broken = true;
@@ -313,7 +313,7 @@ impl OrcWriter {
         Ok(())
     }
 
-    /// Encodes the batches that wait.
+    /// Encodes the buffered batches.
     async fn encode(&mut self) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());

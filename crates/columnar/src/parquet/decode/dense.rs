@@ -35,7 +35,7 @@ pub(crate) fn decode(
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
     let rows = file.unit_rows(unit) as usize;
-    // Memory is reserved for as many rows as are requested at a time.
+    // The reader reserves memory for the number of rows that are requested at a time.
     let segment = SEGMENT_ROWS.min(rows.max(1));
     let reader =
         reader(file, unit, std::slice::from_ref(column), bytes, segment).map_err(|error| wrong(&error))?;
@@ -66,14 +66,14 @@ pub(crate) fn decode(
     }
 }
 
-/// Builds a dictionary from plain values: the slow path, for encodings that only the general reader knows.
+/// Builds a dictionary from plain values: the slow path, for encodings that only the general reader supports.
 fn as_dictionary(segments: &[ArrayRef]) -> Result<Chunk, ArrowError> {
     let Some(first) = segments.first() else { return Ok(Chunk::Dense(Arc::new([]))) };
     let whole = arrow::compute::concat(&segments.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?;
     let dictionary = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(first.data_type().clone()));
     match arrow::compute::cast(&whole, &dictionary) {
         Ok(array) => Ok(Chunk::Dictionary(array)),
-        // Types without a dictionary stay as they are.
+        // Types without dictionaries are left as they are.
         Err(_) => Ok(Chunk::Dense(segments.to_vec().into())),
     }
 }

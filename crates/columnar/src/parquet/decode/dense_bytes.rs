@@ -100,7 +100,7 @@ impl FlatChunk<'_> {
                             codes::append_hybrid(packed, *width, count, dictionary.spans.len(), &mut codes)
                                 .map_err(located)?;
                         }
-                        // A page of nulls alone may omit even the width.
+                        // A page of only nulls may omit even the bit width.
                         None if count == 0 => {}
                         None => return Err(located("a page of codes is empty".into())),
                     }
@@ -115,7 +115,7 @@ impl FlatChunk<'_> {
             while done < page.rows {
                 if segment.rows() == 0 {
                     let left = self.rows().saturating_sub(segments.pushed() * SEGMENT_ROWS).min(SEGMENT_ROWS);
-                    // Slightly more than the average, so that most segments do not reallocate.
+                    // Slightly more than the average, so that most segments are not reallocated.
                     segment = ByteSegment::with_capacity(left, (average * left as f64 * 1.02) as usize);
                 }
                 let taken = (SEGMENT_ROWS - segment.rows()).min(page.rows - done);

@@ -42,7 +42,7 @@ struct DecodedDictionary<T> {
     values: ArrayRef,
 }
 
-/// Values of a chunk's codes.
+/// Values that the codes of a chunk refer to.
 enum ChunkDictionary<'d> {
     /// Fixed number of values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
@@ -61,7 +61,8 @@ impl ChunkDictionary<'_> {
 
 impl FlatChunk<'_> {
     /// Decodes the chunk as a dictionary array; `None` if a page is not dictionary-encoded. With `insist`, values of
-    /// such pages are interned into the dictionary; then `None` means an encoding that only the general reader knows.
+    /// such pages are interned into the dictionary; then `None` means an encoding that only the general reader
+    /// supports.
     pub(crate) fn decode(
         &self,
         bytes: &ParquetBytes,
@@ -170,7 +171,7 @@ impl FlatChunk<'_> {
                         codes::append_hybrid(packed, *width, count, dictionary.len(), into)
                             .map_err(located)?;
                     }
-                    // A page of nulls alone may omit even the width.
+                    // A page of only nulls may omit even the bit width.
                     None if count == 0 => {}
                     None => return Err(located("a page of codes is empty".into())),
                 },

@@ -1,8 +1,8 @@
 //! Chooses the unit of INT96 columns: nanoseconds if all values are in range, else a coarser one.
 //!
-//! INT96 has nanoseconds and any year, and no Arrow type has both. The footer does not tell which of them a file uses,
-//! and INT96 statistics cannot be relied on. Unless the writer is known, the values are scanned once, when the file is
-//! opened.
+//! INT96 has nanoseconds and any year, and no Arrow type has both. The footer does not say whether a file needs the
+//! resolution or the range, and INT96 statistics are unreliable. Unless the writer is known, the values are scanned
+//! once, when the file is opened.
 
 use std::{ops::RangeInclusive, sync::Arc};
 

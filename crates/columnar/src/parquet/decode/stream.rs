@@ -49,7 +49,7 @@ impl ParquetFile {
     }
 
     /// Returns all rows of some columns of a row group, or the selected ones, in small batches. A reader takes each
-    /// top-level column only once: if several parts of one are requested, several readers run side by side.
+    /// top-level column only once: if several parts of one column are requested, several readers run side by side.
     pub(crate) fn batches(
         &self,
         unit: usize,

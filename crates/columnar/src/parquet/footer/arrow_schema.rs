@@ -1,7 +1,7 @@
 //! Maps the columns of a file to Arrow.
 //!
-//! An Arrow schema in the file that cannot be decoded is taken as absent. A column that no Arrow type holds does not
-//! prevent others from being read: it gets a placeholder type and is never decoded.
+//! An Arrow schema in the file that cannot be decoded is treated as absent. A column that no Arrow type can represent
+//! does not prevent others from being read: it gets a placeholder type and is never decoded.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,7 +32,7 @@ use crate::{file::schema::leaf_count, parallel::guarded::guarded, parquet::inter
 pub(crate) struct ArrowColumns {
     pub(crate) fields: Vec<FieldRef>,
     pub(crate) leaves: Vec<Range<usize>>,
-    /// Reasons why some of them cannot be read.
+    /// Reasons why some of the columns cannot be read.
     pub(crate) unreadable: BTreeMap<usize, String>,
     pub(crate) metadata: HashMap<String, String>,
 }
@@ -121,8 +121,8 @@ impl ArrowColumns {
     }
 }
 
-/// Returns the fields with the time zones that the Arrow schema gives them in another unit: seconds, which the format
-/// lacks, or nanoseconds in files that were to have none. The parquet crate omits both.
+/// Restores the time zones of fields whose unit in the Arrow schema differs from the file's: seconds, which the format
+/// lacks, or nanoseconds that the writer stored in a coarser unit. The parquet crate drops these zones.
 fn with_zones(fields: &[FieldRef], metadata: &ParquetMetaData) -> Vec<FieldRef> {
     if !fields.iter().any(|field| is_in_utc(field.data_type())) {
         return fields.to_vec();
@@ -175,7 +175,7 @@ fn with_zone(field: &FieldRef, written: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-/// Converts one column, as if there were no other.
+/// Converts one column as if it were the only one.
 fn alone(root: &TypePtr) -> Result<Option<FieldRef>, String> {
     let convert = || {
         let schema = Type::group_type_builder("schema").with_fields(vec![root.clone()]).build()?;

@@ -14,21 +14,21 @@ use crate::parquet::{
     decryptor::{FileDecryptor, PageCipher},
 };
 
-/// Algorithms, in the union of them.
+/// Field numbers of the algorithms in their union.
 const AES_GCM_V1: i64 = 1;
 const AES_GCM_CTR_V1: i64 = 2;
-/// Fields of either algorithm.
+/// Field numbers within either algorithm.
 const AAD_PREFIX: i64 = 1;
 const AAD_FILE_UNIQUE: i64 = 2;
 const SUPPLY_AAD_PREFIX: i64 = 3;
-/// Fields with the algorithm, of the metadata before an encrypted footer and of a footer in plaintext.
+/// Field numbers of the algorithm: in the metadata before an encrypted footer, and in a plaintext footer.
 const ALGORITHM_OF_FILE: i64 = 1;
 const ALGORITHM_OF_FOOTER: i64 = 8;
 
 /// Footer of an encrypted file, in plaintext but for the metadata of columns with their own keys.
 pub(crate) struct DecryptedFooter {
-    /// A file of `AES_GCM_V1` without row groups or signature: the algorithm of pages does not matter to the footer, and
-    /// the parquet crate knows only this one.
+    /// A file of `AES_GCM_V1` without row groups or signature: the algorithm of pages does not matter for the footer,
+    /// and the parquet crate supports only this one.
     file: Bytes,
     decryptor: FileDecryptor,
 }
@@ -91,7 +91,7 @@ fn decryptor_of(metadata: &ThriftStruct<'_>, field: i64, keys: &Decryption) -> R
     Ok(Some(FileDecryptor::new(keys, pages, prefix, unique)))
 }
 
-/// Returns a file of `AES_GCM_V1` that has a footer only, in plaintext.
+/// Returns a file of `AES_GCM_V1` that has only a footer, in plaintext.
 fn as_gcm_file<'a>(mut metadata: ThriftStruct<'a>, file_aad: &'a [u8]) -> Bytes {
     let mut gcm = ThriftStruct::default();
     gcm.set(AAD_FILE_UNIQUE, ThriftValue::Binary(file_aad));

@@ -54,7 +54,7 @@ fn annotate(field: &FieldRef, parquet: &TypePtr, pairs: &[KeyValue]) -> FieldRef
     Arc::new(annotated)
 }
 
-/// Returns the type with annotated fields; `None` if they are not found in the Parquet type.
+/// Returns the type with annotated fields; `None` if the fields are not found in the Parquet type.
 fn annotated_type(data_type: &DataType, parquet: &TypePtr, pairs: &[KeyValue]) -> Option<DataType> {
     if parquet.is_primitive() {
         return None;

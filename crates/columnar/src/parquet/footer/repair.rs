@@ -1,5 +1,5 @@
 //! Repairs footers that other readers accept and the parquet crate refuses: odd fields are dropped or corrected, and
-//! those beyond repair stay as they are.
+//! footers beyond repair are left as they are.
 //!
 //! Field numbers follow `parquet.thrift` of the Parquet format.
 
@@ -142,7 +142,7 @@ fn take_row_groups<'a>(footer: &mut ThriftStruct<'a>, leaves: &[i64]) -> Vec<Thr
     let Some(ThriftValue::List(_, mut groups)) = footer.remove(4) else { return Vec::new() };
     groups.retain_mut(|group| {
         let ThriftValue::Struct(inner) = group else { return true };
-        // The number of a row group is its position.
+        // Drops the ordinal of the row group, which is its position anyway.
 
         inner.remove(7);
         let total = inner.number(2).unwrap_or_default();

@@ -41,7 +41,7 @@ impl<'a> RowGroupStatistics<'a> {
         self.groups.iter().map(|group| group.columns().get(leaf)).collect()
     }
 
-    /// Keeps the bounds that can be relied on; the others become null.
+    /// Keeps the reliable bounds; the others become null.
     fn reliable(&self, column: &Column, bounds: ArrayRef) -> Option<ArrayRef> {
         // Old writers compared bytes as signed, for every type.
         let old = |chunk: &&ColumnChunkMetaData| {
@@ -95,7 +95,7 @@ pub(crate) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usi
     }
 }
 
-/// Returns `None` for INT96, whose bounds writers compared as bytes.
+/// Returns `None` for INT96, whose bounds were computed by comparing bytes.
 pub(crate) fn is_ordered(file: &ParquetFile, column: &Column) -> Option<()> {
     let (leaf, _) = leaf_of(file, column)?;
     let leaf = file.metadata.file_metadata().schema_descr().columns().get(leaf)?;

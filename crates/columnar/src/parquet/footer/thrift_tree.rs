@@ -34,12 +34,12 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 
 impl<'a> ThriftStruct<'a> {
-    /// Reads the struct at the start of the bytes; `None` if they are none.
+    /// Reads the struct at the start of the bytes; `None` if there is none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         Self::read_prefix(bytes).map(|(read, _)| read)
     }
 
-    /// Reads the struct at the start of the bytes, and returns it with the bytes after it; `None` if they are none.
+    /// Reads the struct at the start of the bytes, and returns it with the bytes after it; `None` if there is none.
     pub(crate) fn read_prefix(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let mut reader = ThriftReader { bytes: ByteReader::new(bytes) };
         let read = reader.read_struct(0)?;

@@ -1,5 +1,5 @@
 //! Checks that the page index and bloom filter of a column chunk agree with themselves and with the footer. Those that
-//! do not are taken as absent: they would hide rows.
+//! do not are treated as absent: they would hide rows.
 
 use bytes::Bytes;
 use parquet::{
@@ -16,7 +16,7 @@ use crate::parquet::{footer, pages::header::bloom_filter_lengths};
 /// Bytes of a bloom filter block.
 const BLOCK: usize = 32;
 
-/// Returns whether the pages are all of their chunk, in order, and both halves of the index agree with the footer.
+/// Returns whether the pages cover their chunk, in order, and both halves of the index agree with the footer.
 pub(crate) fn is_sound(
     values: Option<&ColumnIndexMetaData>,
     locations: &[PageLocation],
@@ -64,8 +64,8 @@ fn rows_of_pages(locations: &[PageLocation], chunk: &ColumnChunkMetaData, rows: 
     (starts.first() == Some(&0) && next_byte == footer::range(chunk).end).then_some(counts)
 }
 
-/// Returns whether a column without nulls has none, no page has more nulls than rows, and all pages together have as
-/// many as the footer claims.
+/// Returns whether the null counts of pages are plausible: none in a required column, no more than rows in any page,
+/// and in total as many as the footer states.
 fn has_nulls_of_footer(values: &ColumnIndexMetaData, rows: &[u64], chunk: &ColumnChunkMetaData) -> bool {
     let descriptor = chunk.column_descr();
     let is_required = descriptor.max_def_level() == 0;
@@ -102,10 +102,10 @@ fn has_nulls_of_footer(values: &ColumnIndexMetaData, rows: &[u64], chunk: &Colum
     same_nulls && (has_values || !has_bounds) && !(is_flat && has_values && only_nulls)
 }
 
-/// Returns whether the minimum and maximum of all pages are those of the footer, as far as both are exact.
+/// Returns whether the minimum and maximum of all pages are those of the footer, if both are exact.
 fn has_bounds_of_footer(values: &ColumnIndexMetaData, chunk: &ColumnChunkMetaData) -> bool {
     let order = chunk.column_descr().sort_order();
-    // Old writers compared everything as signed.
+    // Old writers compared all values as signed.
     let is_old = chunk.statistics().is_some_and(Statistics::is_min_max_deprecated);
     match (values, chunk.statistics()) {
         (ColumnIndexMetaData::INT32(index), Some(Statistics::Int32(of_footer))) => match order {

@@ -97,7 +97,7 @@ impl PruningStatistics for PageStatistics<'_> {
         })
     }
 
-    /// Returns null counts where a page has none, or nothing but nulls.
+    /// Returns the null counts of pages that have no nulls, or only nulls.
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
         let shares = self.of_pages(column, |_, pages| {
             let index = pages.values.first()?.first()?;

@@ -1,7 +1,7 @@
-//! Parses page headers in Thrift's compact protocol, as far as reading a column chunk needs them.
+//! Parses page headers in Thrift's compact protocol, to the extent that reading a column chunk requires.
 //!
 //! Follows `parquet.thrift` of the Parquet format, and the compact protocol of Apache Thrift. Unknown fields are
-//! skipped; bytes that are no header are an error.
+//! skipped; bytes that are not a header are an error.
 
 use parquet::basic::Encoding;
 use stylobate_storage::{ByteReader, Corrupt, unzigzag};

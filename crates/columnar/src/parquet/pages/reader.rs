@@ -32,7 +32,7 @@ const MAX_HEADER: usize = 16 << 20;
 
 /// Bytes of a column chunk, by their offset in the file.
 pub(crate) trait ChunkSource: Send {
-    /// Returns at least `length` bytes from `start`, if the chunk, or its part in memory, has as many.
+    /// Returns at least `length` bytes from `start`, if the chunk, or the part of it in memory, has that many.
     fn bytes_from(&self, start: u64, length: usize) -> Result<Bytes>;
 }
 
@@ -274,7 +274,7 @@ impl<S: ChunkSource> ChunkPageReader<S> {
             into.truncate(before);
         }
 
-        // A page of nulls alone has nothing to decompress.
+        // A page of only nulls has nothing to decompress.
 
         if length > 0 {
             codec.decompress(from, into, Some(length))?;

@@ -47,7 +47,7 @@ impl ChunkWindow {
         Self { source, range, held: Mutex::default() }
     }
 
-    /// Returns at least `length` bytes from `start`, if the chunk has as many; blocks until they arrive.
+    /// Returns at least `length` bytes from `start`, if the chunk has that many; blocks until they arrive.
     fn at(&self, start: u64, length: u64) -> ParquetResult<Bytes> {
         if !self.range.contains(&start) {
             return Err(ParquetError::EOF("a page outside its column chunk".to_owned()));

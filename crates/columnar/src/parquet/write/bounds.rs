@@ -25,7 +25,8 @@ use super::{
     column_options::StatisticsLevel,
 };
 
-/// Pages without a new value after which the extremes of all values are computed: by then they have cost as much.
+/// Number of pages without a new value after which the extremes of all values are computed: by then, finding the bounds
+/// of each page has cost as much.
 const STABLE: usize = 8;
 
 /// Codes of the minimum and the maximum.
@@ -64,7 +65,7 @@ impl ChunkBounds {
         if codebook.order() == PlainValueOrder::None {
             return None;
         }
-        // While values are added, the extremes of all of them do not stay valid for long.
+        // As long as values are added, the extremes of all of them are soon outdated.
 
         let before = std::mem::replace(&mut self.values, codebook.len());
         self.pages = if before == codebook.len() { self.pages + 1 } else { 0 };

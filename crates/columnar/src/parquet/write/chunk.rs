@@ -22,7 +22,7 @@ pub(super) struct EncodedChunk {
     pub(super) offset_index: Option<OffsetIndexMetaData>,
     pub(super) bloom_filter: Option<Sbbf>,
     pub(super) rows: u64,
-    /// Hashes of the values of its dictionary, if the column's keys are narrow and can address them all.
+    /// Hashes of the values of its dictionary, if the column's keys are narrow and can address all of them.
     pub(super) hashes: Option<Vec<u64>>,
 }
 

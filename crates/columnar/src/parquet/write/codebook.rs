@@ -1,9 +1,9 @@
 //! Builds the dictionary of a written column: the code of each value, and the order of values.
 //!
-//! Each code of an array is mapped to its value's code in the file. A value is looked at only when it first occurs. If
-//! the first rows use much of a dictionary, or it has few values or an order, the file gets all of it at once: then
+//! Each key of an array is mapped to the file's code of its value, so a value is looked up only when it first occurs.
+//! If the first rows use much of a dictionary, or if it has few values or an order, the file gets all of it at once:
 //! codes stay the same, and unused categories are kept. A row group that begins with the dictionary of the previous one
-//! may reuse its codebook: then no value is looked at again, and the dictionary page exists already.
+//! may reuse its codebook: no value is looked up again, and the dictionary page already exists.
 
 pub(super) mod order;
 pub(super) mod plain;
@@ -27,13 +27,13 @@ use crate::{
 
 /// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
-/// Leading rows that predict whether the rest has known values.
+/// Number of leading rows that predict whether the rest has only known values.
 const TELLING: usize = 4096;
-/// At most one in this many of them may be new.
+/// At most `1 / NEW` of the leading rows may have a new value.
 const NEW: usize = 16;
 /// Number of smallest and of largest values that are tracked.
 const EXTREMES: usize = 64;
-/// One in this many values of a dictionary is much of it.
+/// Arrays use much of a dictionary if they refer to at least `1 / MUCH` of its values.
 const MUCH: usize = 2;
 /// Maximum values of a dictionary of categories: all of them and their order are kept.
 const MAX_CATEGORIES: usize = 4096;
@@ -49,7 +49,7 @@ pub(super) struct Codebook {
     /// Values of the current arrays, and the file's code of each.
     current: Option<ArrayRef>,
     map: Vec<u32>,
-    /// True if each is mapped to itself.
+    /// True if each value is mapped to itself.
     is_identity: bool,
     /// Keys of values that occur for the first time.
     fresh: Vec<u64>,
@@ -141,7 +141,7 @@ impl Codebook {
         self.compare(a, b) == Ordering::Less
     }
 
-    /// Returns whether a value can be no bound.
+    /// Returns whether a value cannot be a bound.
     pub(super) fn is_unbounded(&self, code: u32) -> bool {
         self.order.is_unbounded(self.key(code))
     }
@@ -190,8 +190,8 @@ impl Codebook {
         self.current.is_some() && self.len() > 0
     }
 
-    /// Returns whether the first of some arrays has the current dictionary, and few of its first rows have a value that
-    /// has not occurred. If it has categories, which may be ordered, their codes must stay the same.
+    /// Returns whether the first array has the current dictionary, and few of its leading rows have a value that has
+    /// not occurred. For categories, which may be ordered, the codes must also equal the keys.
     pub(super) fn serves(&self, arrays: &[ArrayRef], is_ordered: bool) -> bool {
         let Some(first) = arrays.first() else { return true };
         let Some(any) = first.as_any_dictionary_opt() else { return false };
@@ -209,8 +209,8 @@ impl Codebook {
         keys.iter().filter(is_new).count() * NEW <= keys.len()
     }
 
-    /// Takes the dictionary of the first of some arrays, if it has at most `most` bytes, and its values are categories
-    /// or the arrays use much of it.
+    /// Takes over the dictionary of the first array, if it has at most `most` bytes, and either its values are
+    /// categories or the arrays use much of it.
     pub(super) fn take_dictionary(
         &mut self,
         arrays: &[ArrayRef],
@@ -230,7 +230,7 @@ impl Codebook {
         self.begin(&values);
         self.map = self.look_up(&values, None)?;
         self.is_identity = self.len() == values.len();
-        // Duplicate values are no categories.
+        // A dictionary with duplicate values has no categories.
         if !self.is_identity && !is_much_used(&values, arrays) {
             *self = Self::new(&self.descriptor)?;
             return Ok(());
@@ -256,7 +256,7 @@ impl Codebook {
     }
 
     /// Appends the codes of rows without nulls, given their keys. A value that occurs for the first time gets the next
-    /// code, unless the file has it from another dictionary, or from another slot of this one.
+    /// code, unless the file already has it from another dictionary, or from another slot of this one.
     pub(super) fn append<K: ArrowNativeType>(
         &mut self,
         keys: &[K],
@@ -303,7 +303,7 @@ impl Codebook {
         }
     }
 
-    /// Interns values that occur for the first time, and corrects the codes of those that the file has already.
+    /// Interns values that occur for the first time, and corrects the codes of values that the file already has.
     fn intern_fresh(&mut self, known: u32, given: &mut [u32]) -> Result<(), String> {
         let Some(values) = &self.current else { return Ok(()) };
         let values = values.clone();
@@ -424,7 +424,7 @@ fn is_categories(values: &ArrayRef, is_ordered: bool) -> bool {
     is_ordered || values.len() <= MAX_CATEGORIES
 }
 
-/// Returns whether the first of some arrays, which share the dictionary, use much of it.
+/// Returns whether the leading arrays that share this dictionary use much of it.
 fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
     let sharing =
         arrays.iter().take_while(|array| dictionary_of(array).is_some_and(|other| is_same(&other, values)));

@@ -209,8 +209,9 @@ fn most_values(keys: &DataType) -> usize {
     }
 }
 
-/// Returns the type of a column in the file's Arrow schema. Readers restore dictionaries of strings and bytes only,
-/// nested ones with keys of 32 bits. Some restore none from deltas, so there is none if values may be `delta`-encoded.
+/// Returns the type of a column in the file's Arrow schema. Readers restore only dictionaries of strings and bytes, and
+/// nested ones only with keys of 32 bits. Some readers restore no dictionaries from delta-encoded values, so `delta`
+/// leaves them out.
 fn stored_type(data_type: &DataType, delta: bool) -> DataType {
     let dictionary = |_: &DataType, values: &DataType| match values {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary if !delta => {
@@ -255,7 +256,7 @@ fn replaced(
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
-        // Polars takes the file's days for milliseconds if the Arrow schema says so.
+        // Polars reads the file's days as milliseconds if the Arrow schema has this type.
         DataType::Date64 => DataType::Date32,
         other => other.clone(),
     }
@@ -266,7 +267,8 @@ fn as_encoded(array: &ArrayRef, encoded: &DataType) -> Result<ArrayRef, String> 
     if array.data_type() == encoded { Ok(array.clone()) } else { written_cast(array, encoded) }
 }
 
-/// Casts the same, keeping dictionaries shared that arrays share: `last` is the last one, before and after the cast.
+/// Casts like [`as_encoded`], so that arrays which share a dictionary still share it: `last` is the last dictionary,
+/// before and after the cast.
 fn with_values_as_encoded(
     array: &ArrayRef,
     encoded: &DataType,

@@ -13,11 +13,11 @@ use super::compression::Compression;
 
 /// Use of dictionary encoding.
 ///
-/// Booleans, half-precision floats, and values in lists, maps and structs never have more than the attempt of `Auto`.
+/// For booleans, half-precision floats, and values in lists, maps and structs, `On` does no more than `Auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DictionaryEncoding {
-    /// A column that arrives as a dictionary stays one, whatever its size. Other columns try, and fall back if the
-    /// dictionary of a row group exceeds 1 MiB.
+    /// A column that arrives as a dictionary is written as one, whatever its size. Other columns start with a
+    /// dictionary, and fall back if that of a row group exceeds 1 MiB.
     #[default]
     Auto,
     /// Always, even if values arrive one by one and do not repeat: each is looked up in the dictionary.
@@ -76,7 +76,7 @@ pub enum StatisticsLevel {
     Page,
 }
 
-/// Options of one column; unset ones are those of all columns.
+/// Options of one column; unset ones default to those of all columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColumnOptions {
     pub(super) compression: Option<Compression>,
@@ -99,9 +99,9 @@ impl ColumnOptions {
         self
     }
 
-    /// Sets the encoding of values without a dictionary. It turns the column's dictionary off, unless one is requested
-    /// too: then it applies after the fallback. Given to all columns, it applies to those whose type it fits. Default:
-    /// plain.
+    /// Sets the encoding of values without a dictionary. This turns the column's dictionary off, unless one is
+    /// requested explicitly: then the encoding applies after the fallback. As an option of all columns, it applies to
+    /// those of a suitable type. Default: plain.
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = Some(encoding);
         self

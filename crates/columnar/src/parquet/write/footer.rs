@@ -20,10 +20,10 @@ use super::chunk::EncodedChunk;
 const CREATED_BY: &str = concat!("stylobate version ", env!("CARGO_PKG_VERSION"));
 /// Prefix of [`CREATED_BY`] in every version.
 pub(super) const WRITER: &str = "stylobate ";
-/// Bytes skipped at a time; enough that the parquet crate does not copy them.
+/// Bytes skipped at a time: enough that the parquet crate does not copy them.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Row groups written so far.
+/// Builder of the footer, from the row groups written so far.
 pub(super) struct ParquetFooterBuilder {
     schema: SchemaDescPtr,
     sorting: Option<Vec<SortingColumn>>,
@@ -94,7 +94,7 @@ impl ParquetFooterBuilder {
         let leaves = self.schema.num_columns();
         let mut builder = ParquetMetaDataBuilder::new(file).set_row_groups(self.groups);
         builder = builder.set_column_index(Some(self.column_indexes));
-        // All or none: readers assume that all chunks have one.
+        // All chunks or none: readers assume that all have one.
         if self.offset_indexes.iter().all(|group| group.len() == leaves) {
             builder = builder.set_offset_index(Some(self.offset_indexes));
         }
@@ -114,7 +114,7 @@ impl ParquetFooterBuilder {
     }
 }
 
-/// Keeps the bytes written after those that are in the file already.
+/// Writer that skips the bytes that are already in the file, and keeps those after them.
 struct SkipPrefixWriter {
     skip: u64,
     bytes: Vec<u8>,

@@ -26,7 +26,7 @@ pub(super) struct GenericColumnEncoder {
     leaves: Vec<(ArrowColumnWriter, PageBlobs)>,
 }
 
-/// Pages of a column writer: header and body of each alternate, those of the dictionary come last.
+/// Pages of a column writer: headers and bodies alternate, and the dictionary page comes last.
 type PageBlobs = Arc<Mutex<Vec<Bytes>>>;
 
 impl GenericColumnEncoder {
@@ -78,7 +78,7 @@ fn finish(writer: ArrowColumnWriter, blobs: &PageBlobs) -> Result<EncodedChunk> 
     let mut close = chunk.close().clone();
     let mut blobs = std::mem::take(&mut *blobs.lock());
     if let Some(offset) = close.metadata.dictionary_page_offset() {
-        // Its offset is the number of bytes stored before it, and it belongs in front.
+        // The offset of the dictionary page is the number of bytes stored before it; it must move to the front.
         let mut before = 0;
         let at = blobs.iter().position(|blob| {
             let is_here = before == offset;
@@ -102,7 +102,7 @@ fn finish(writer: ArrowColumnWriter, blobs: &PageBlobs) -> Result<EncodedChunk> 
     })
 }
 
-/// Captures the pages of each leaf.
+/// Factory of writers that capture the pages of each leaf.
 #[derive(Debug, Default)]
 struct PageCaptureFactory {
     blobs: Mutex<Vec<PageBlobs>>,

@@ -21,7 +21,7 @@ const UUID: &str = "arrow.uuid";
 const UUID_WIDTH: i32 = 16;
 /// Version of the Variant specification; there is only one so far.
 const VARIANT_VERSION: i8 = 1;
-/// CRS of coordinates whose reference is not known: without a CRS, Parquet takes them as [`DEFAULT_CRS`].
+/// CRS of coordinates whose reference is unknown: without a CRS, Parquet assumes [`DEFAULT_CRS`].
 const UNKNOWN_CRS: &str = "srid:0";
 /// Edges of a GEOMETRY; GeoArrow leaves them out.
 const PLANAR: &str = "planar";
@@ -29,7 +29,7 @@ const PLANAR: &str = "planar";
 /// Key-value metadata of the file, which a CRS may refer to.
 pub(super) type KeyValues<'a> = BTreeMap<&'a String, &'a String>;
 
-/// Returns the logical type of a leaf by its field, or `None` to keep its own.
+/// Function that returns the logical type of a leaf by its field, or `None` to keep the leaf's own.
 type LeafTypeOf<'a> = dyn Fn(&Field) -> Option<LogicalType> + 'a;
 
 /// Returns the schema of a file with the logical types that the extension types of its fields stand for.
@@ -41,8 +41,8 @@ pub(super) fn with_logical_types<'f>(
     annotated_schema(schema, fields, &|field| leaf_type(field, pairs))
 }
 
-/// Returns the schema that chunks are encoded with: geometries and geographies have no order, and so no bounds. JSON
-/// stays text, so that its bounds are cut between characters.
+/// Returns the schema that chunks are encoded with: geometries and geographies have no order, and therefore no bounds;
+/// JSON remains text, so that its bounds are cut between characters.
 pub(super) fn with_geo_types<'f>(
     schema: SchemaDescriptor,
     fields: impl ExactSizeIterator<Item = &'f FieldRef>,
@@ -166,7 +166,7 @@ fn leaf_type(field: &Field, pairs: &KeyValues<'_>) -> Option<LogicalType> {
     }
 }
 
-/// Returns GEOMETRY or GEOGRAPHY for WKB, by the metadata of GeoArrow; `None` if that cannot be read.
+/// Returns GEOMETRY or GEOGRAPHY for WKB, according to the GeoArrow metadata; `None` if that cannot be read.
 ///
 /// The inverse of [`geo_metadata`](crate::parquet::footer::logical_types::geo_metadata).
 fn geo_type(field: &Field, pairs: &KeyValues<'_>) -> Option<LogicalType> {
@@ -192,7 +192,7 @@ fn geo_type(field: &Field, pairs: &KeyValues<'_>) -> Option<LogicalType> {
     }
 }
 
-/// Returns the CRS as Parquet has it: `None` for [`DEFAULT_CRS`].
+/// Returns the CRS in Parquet's form: `None` for [`DEFAULT_CRS`].
 fn parquet_crs(metadata: &Map<String, Value>, pairs: &KeyValues<'_>) -> Option<String> {
     let crs_type = metadata.get("crs_type").and_then(Value::as_str);
     match metadata.get("crs") {
@@ -202,7 +202,7 @@ fn parquet_crs(metadata: &Map<String, Value>, pairs: &KeyValues<'_>) -> Option<S
             Some("srid") => Some(format!("srid:{crs}")),
             _ => Some(crs.clone()),
         },
-        // With this type it is a pair of the file; without one, it is in the logical type itself.
+        // A CRS of this type may be in the key-value metadata of the file; otherwise it is in the logical type itself.
         Some(crs) if crs_type == Some("projjson") => {
             Some(projjson_key(crs, pairs).map_or_else(|| crs.to_string(), |key| format!("projjson:{key}")))
         }
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(of(DataType::LargeBinary, metadata), unknown);
         }
 
-        // The pair that it was in is not in this file.
+        // The key-value pair that held the CRS is not in this file.
         let inline = Some(LogicalType::geometry(Some(r#"{"type":"x"}"#.to_owned())));
         assert_eq!(of(DataType::BinaryView, r#"{"crs":{"type":"x"},"crs_type":"projjson"}"#), inline);
 

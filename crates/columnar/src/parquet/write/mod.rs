@@ -8,8 +8,8 @@
 //!              general  everything else, by the parquet crate
 //! ```
 //!
-//! A column encoder keeps its pages as they will be in the file, so that a row group takes the memory of its encoded
-//! bytes. If that exceeds the writer's limit, the row group ends early.
+//! A column encoder keeps its pages as they will be written to the file, so that a row group takes the memory of its
+//! encoded bytes. If that exceeds the writer's limit, the row group ends early.
 
 mod bounds;
 mod chunk;

@@ -34,7 +34,7 @@ const MEMORY: ByteSize = ByteSize::mib(256);
 /// Column by which rows are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortedBy {
-    /// Path of the column; dots reach into structs.
+    /// Path of the column; dots separate the fields of structs.
     pub column: String,
     /// True if the largest value comes first.
     pub descending: bool,
@@ -139,9 +139,9 @@ impl ParquetOptions {
         self
     }
 
-    /// Makes equal batches produce equal files, whatever dictionaries their rows arrive with: those of the file have
-    /// the values as they occur. Large ones take longer to write. Not for folders of files, which share a memory limit.
-    /// Default: no.
+    /// Makes equal batches produce equal files, whatever dictionaries their rows arrive with: the dictionaries of the
+    /// file have the values in the order in which they occur. Large dictionaries take longer to write. Not supported
+    /// for folders of files, which share a memory limit. Default: no.
     pub fn with_reproducible(mut self, reproducible: bool) -> Self {
         self.reproducible = reproducible;
         self
@@ -264,7 +264,7 @@ impl ParquetOptions {
         let version = if self.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
         let mut builder = WriterProperties::builder()
             .set_writer_version(version)
-            // For pages of version 2 the crate picks encodings that not all readers know.
+            // For pages of version 2 the crate picks encodings that not all readers support.
             .set_encoding(Values::PLAIN)
             .set_max_row_group_row_count(None)
             .set_data_page_row_count_limit(self.page_rows)
@@ -287,7 +287,8 @@ pub(super) struct ParquetEncoderOptions {
     pub(super) bloom_filter: Option<f64>,
     pub(super) page_rows: usize,
     pub(super) page_bytes: usize,
-    /// Larger arriving dictionaries are rebuilt from the values as they occur; 0 does so in each row group.
+    /// Maximum bytes of an arriving dictionary that is taken as it is; a larger one is rebuilt from the values in the
+    /// order in which they occur. 0 rebuilds every dictionary, in each row group.
     pub(super) dictionary_bytes: usize,
     /// True if the values of its dictionaries are ordered.
     pub(super) is_ordered: bool,

@@ -1,4 +1,4 @@
-//! Tells from the footer of a Parquet file whether it was written as part of a data set.
+//! Determines from the footer of a Parquet file whether it was written as part of a data set.
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
@@ -9,7 +9,8 @@ use crate::file::dataset_mark::{DATASET_KEY, TailOrigin};
 const END: usize = 8;
 const MAGIC: &[u8] = b"PAR1";
 
-/// Returns the writer that the last bytes of a file name. Bytes that are not the end of a Parquet file are foreign.
+/// Returns the writer that is named in the last bytes of a file. Bytes that are not the end of a Parquet file are
+/// foreign.
 pub(crate) fn origin(end: &[u8]) -> TailOrigin {
     let Some((before, last)) = end.split_last_chunk::<END>() else { return TailOrigin::Foreign };
     let (length, magic) = last.split_at(END - MAGIC.len());

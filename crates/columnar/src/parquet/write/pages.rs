@@ -41,9 +41,9 @@ pub(super) struct ChunkPageWriter {
     data_pages: i32,
     /// Previous encoding of values, and its number of pages.
     before: Option<(Encoding, i32)>,
-    /// Bytes of data pages.
+    /// Compressed bytes of data pages.
     compressed: usize,
-    /// Bytes of all pages.
+    /// Uncompressed bytes of all pages.
     uncompressed: usize,
     levels: Vec<u8>,
     body: Vec<u8>,
@@ -98,7 +98,7 @@ impl ChunkPageWriter {
         self.rows
     }
 
-    /// Returns the number of nulls among them.
+    /// Returns the number of nulls of all pages.
     pub(super) fn nulls(&self) -> usize {
         self.nulls
     }
@@ -155,14 +155,14 @@ impl ChunkPageWriter {
         Ok(())
     }
 
-    /// Compresses the values of a dictionary, and puts their page in front of the others.
+    /// Compresses the values of a dictionary, and inserts their page before the others.
     pub(super) fn push_dictionary(&mut self, values: usize, plain: Vec<u8>) -> Result<[Bytes; 2], String> {
         self.body = plain;
         let page = self.compress(&PageHeaderSpec::Dictionary { values })?;
         Ok(self.dictionary.insert(page).clone())
     }
 
-    /// Puts an existing dictionary page in front of the others.
+    /// Inserts an existing dictionary page before the others.
     pub(super) fn repeat_dictionary(&mut self, page: [Bytes; 2], uncompressed: usize) {
         self.uncompressed += uncompressed + page.first().map_or(0, Bytes::len);
         self.dictionary = Some(page);

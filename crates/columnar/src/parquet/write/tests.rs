@@ -1,4 +1,4 @@
-//! Written files are read back by the parquet crate's reader.
+//! Tests that written files are read back by the parquet crate's reader.
 
 mod codebooks;
 mod codes;

@@ -39,12 +39,12 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const ENCODED_AT_ONCE: usize = 8 << 20;
 /// Bytes that are encoded at a time, with dictionaries: a dictionary stays below the limit of a page.
 const MAX_AT_ONCE: usize = 512 << 20;
-/// Reason if an encoder panics.
+/// Reason of the error if an encoder panics.
 const GAVE_UP: &str = "the encoder gave up";
-/// Codebooks are kept for the next row group if they take at most one in this many parts of the memory.
+/// Codebooks are kept for the next row group if they take at most `1 / KEPT` of the memory.
 const KEPT: usize = 2;
 
-/// Writer of record batches to a Parquet file. Dropped before it is finished, it leaves no file.
+/// Writer of record batches to a Parquet file. If it is dropped before it is finished, no file is left.
 pub struct ParquetWriter {
     sink: Box<dyn Sink>,
     name: String,
@@ -60,13 +60,13 @@ pub struct ParquetWriter {
     codebooks: Vec<Option<Codebook>>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
-    /// Bytes of the waiting rows without their dictionaries.
+    /// Bytes of the buffered rows, without their dictionaries.
     waiting_rows: usize,
     rows_in_group: usize,
     footer: ParquetFooterBuilder,
     rows: u64,
     row_groups: usize,
-    /// True if rows may be lost: an operation failed, or a write was dropped before its end.
+    /// True if rows may be lost: an operation failed, or the future of a write was dropped before it completed.
     is_broken: bool,
     span: Span,
 }
@@ -159,12 +159,12 @@ impl ParquetWriter {
         self.sink.position()
     }
 
-    /// Estimates the bytes of the current row group, without rows that wait to be encoded.
+    /// Estimates the bytes of the current row group, without buffered rows.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         self.columns.iter().map(ParquetColumnEncoder::encoded).sum::<usize>() as u64
     }
 
-    /// Returns the bytes in memory: encoded columns, and rows that wait.
+    /// Returns the bytes in memory: encoded columns and buffered rows.
     pub(crate) fn memory_used(&self) -> usize {
         let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
         self.columns.iter().map(ParquetColumnEncoder::memory).sum::<usize>() + kept + self.waiting_bytes
@@ -180,12 +180,12 @@ impl ParquetWriter {
         self.sink.memory()
     }
 
-    /// Frees what is only kept for the next row group, and returns whether there was something.
+    /// Frees memory that is only kept for the next row group. Returns whether there was any.
     pub(crate) fn release_buffers(&mut self) -> bool {
         !std::mem::take(&mut self.codebooks).is_empty()
     }
 
-    /// Encodes the rows that wait; if more than `to` bytes are used then, ends the row group.
+    /// Encodes the buffered rows, and ends the row group if more than `to` bytes are still in use.
     pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
         self.is_broken = true;
@@ -275,7 +275,7 @@ impl ParquetWriter {
             ARROW_SCHEMA_META_KEY.to_owned(),
             encode_arrow_schema(&Schema::new_with_metadata(stored, of_schema.clone())),
         )];
-        // Readers look for the schema's metadata in the file's own: such as `geo` and `pandas`.
+        // Readers look for schema metadata such as `geo` and `pandas` in the metadata of the file itself.
         let own: KeyValues<'_> = of_schema.iter().chain(&self.options.metadata).collect();
         metadata.extend(own.into_iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
         let footer = self.footer.bytes(self.sink.position(), metadata);
@@ -291,7 +291,7 @@ impl ParquetWriter {
         Ok((written, self.sink))
     }
 
-    /// Returns the bytes of a batch; with its dictionaries, if these may shape the file.
+    /// Returns the bytes of a batch. They include its dictionaries, unless the file must not depend on those.
     fn weight(&self, batch: &RecordBatch) -> usize {
         if self.options.reproducible { weight_of_rows(batch) } else { weight(batch) }
     }
@@ -319,7 +319,7 @@ impl ParquetWriter {
         Error::Unwritable { object: self.name.clone(), column: column.map(str::to_owned), reason }
     }
 
-    /// Encodes the batches that wait.
+    /// Encodes the buffered batches.
     async fn encode(&mut self) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -430,8 +430,8 @@ impl fmt::Debug for ParquetWriter {
 /// Column that failed, if known, and the reason.
 type ParquetEncodeFailure = (Option<String>, String);
 
-/// Runs each item on a few threads, and returns the results in order; `size` weighs the items. If dropped, it stops
-/// once running items end.
+/// Runs each item on a few threads, and returns the results in order; `size` weighs the items. If the future is
+/// dropped, running items end and no further item begins.
 async fn in_parallel<T: Send + 'static, U: Send + 'static>(
     threads: usize,
     work: Vec<T>,

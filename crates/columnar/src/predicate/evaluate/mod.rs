@@ -26,13 +26,13 @@ const GATHER_COST: u32 = 1;
 /// Cost per row of a comparison of two columns.
 const PAIR_COST: u32 = 10;
 
-/// Finds the rows that pass, batch by batch.
+/// Evaluator that finds the rows that pass, batch by batch.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     bound: BoundPredicate,
-    /// By leaf, the result for the last dictionary.
+    /// Result for the last dictionary, by leaf.
     memos: Vec<Option<DictionaryMemo>>,
-    /// By computed column, the values of the last dictionary, and the result for them.
+    /// Values of the last dictionary and the result for them, by computed column.
     computed: Vec<Option<(ArrayRef, ArrayRef)>>,
 }
 
@@ -94,7 +94,7 @@ impl Evaluator {
             return Ok(PredicateInput { array: dictionary.with_values(values), nulls: only.nulls.clone() });
         }
 
-        // Also if a value of the dictionary has no result: no row may refer to it.
+        // Also the fallback if a value of the dictionary has no result: possibly no row refers to it.
         let array = computed.values(rows, &|column| input(inputs, column).cloned())?;
         let nulls = array.logical_nulls();
         Ok(PredicateInput { array, nulls })
@@ -299,7 +299,7 @@ impl RowFilter {
         Ok(Self { bound: predicate.bind(schema)? })
     }
 
-    /// Returns the indices of the schema's fields that it reads.
+    /// Returns the indices of the schema's fields that the filter reads.
     pub fn columns(&self) -> Vec<usize> {
         self.bound.roots().iter().map(|root| root.index).collect()
     }

@@ -159,7 +159,7 @@ fn write_joined<T>(
     Ok(())
 }
 
-/// Writes a column's name, quoted unless it is unambiguous.
+/// Name of a column, displayed with quotes unless it is unambiguous.
 struct SqlColumnName<'a>(&'a Column);
 
 impl Display for SqlColumnName<'_> {
@@ -176,7 +176,7 @@ fn is_plain(name: &str) -> bool {
     starts_well && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !is_reserved(name)
 }
 
-/// Writes a text between quotes, doubling the quotes in it.
+/// Text displayed between quotes, with the quotes in it doubled.
 struct QuotedSql<'a>(&'a str, char);
 
 impl Display for QuotedSql<'_> {

@@ -1,4 +1,4 @@
-//! Literals of SQL: numbers as exact as they are written, casts, and arithmetic of dates and decimals.
+//! Literals of SQL: numbers exactly as they are written, casts, and arithmetic of dates and decimals.
 
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ pub(crate) enum SqlTerm {
     Condition(Predicate),
 }
 
-/// Parses a number: integer, decimal, or with an exponent.
+/// Parses an integer, a decimal, or a number with an exponent.
 pub(crate) fn number(text: &str, negative: bool) -> Result<Literal> {
     let wrong = || refuse(format!("{} is not a number of at most 38 digits", quoted(text)));
     if text.contains(['e', 'E']) {
@@ -58,7 +58,7 @@ pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>> {
 
 /// Parses a UUID, with or without hyphens, to its 16 bytes.
 pub(crate) fn uuid(text: &str) -> Option<Vec<u8>> {
-    // The library also takes braces and URNs, both of other lengths.
+    // The uuid crate also accepts braces and URNs, both of which have other lengths.
     let is_plain = matches!(text.len(), 32 | 36);
     let id = Uuid::try_parse(text).ok().filter(|_| is_plain)?;
     Some(id.into_bytes().to_vec())

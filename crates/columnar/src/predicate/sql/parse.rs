@@ -1,7 +1,7 @@
 //! Parses the condition of a SQL `WHERE`. The tokenizer is sqlparser's; the grammar is here.
 //!
-//! The grammar is small. A chain of ten thousand ORs is one flat list, and no text, however deeply it nests, overflows
-//! the stack.
+//! The grammar is small. A chain of ten thousand ORs is parsed into one flat list, and no text overflows the stack,
+//! however deeply it nests.
 //!
 //! ```text
 //! condition  = conjunction { OR conjunction }
@@ -46,7 +46,7 @@ fn whole(sql: &str, read: impl FnOnce(&mut PredicateParser) -> Result<SqlTerm>) 
 }
 
 impl SqlTerm {
-    /// Converts the term to a condition: a column alone is one of booleans.
+    /// Converts the term to a condition: a bare column must be boolean.
     fn into_predicate(self) -> Result<Predicate> {
         match self {
             Self::Condition(predicate) => Ok(predicate),
@@ -155,7 +155,8 @@ impl PredicateParser {
         }
     }
 
-    /// Parses the part after IS. For a boolean column it is never unknown: `flag IS TRUE` is false if `flag` is null.
+    /// Parses the part after IS. For a boolean column the result is never unknown: `flag IS TRUE` is false if `flag` is
+    /// null.
     fn is(&mut self, left: SqlTerm) -> Result<Predicate> {
         let negated = self.eat_word("NOT");
         let predicate = if self.eat_word("NULL") || self.eat_word("UNKNOWN") {

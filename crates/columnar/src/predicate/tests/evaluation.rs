@@ -35,7 +35,7 @@ proptest! {
         let mut evaluator = bound.evaluator();
         prop_assert_eq!(&evaluate(&mut evaluator, &bound, &sample.dense), &expected, "dense: {}", predicate);
         prop_assert_eq!(&evaluate(&mut evaluator, &bound, &sample.dictionaries), &expected, "{}", predicate);
-        // Cached results of dictionaries change nothing.
+        // Cached results for dictionaries do not change the outcome.
         prop_assert_eq!(&evaluate(&mut evaluator, &bound, &sample.dictionaries), &expected, "again: {}", predicate);
     }
 

@@ -1,4 +1,4 @@
-//! Predicates row by row, in three-valued logic, as slowly and as plainly as possible.
+//! Evaluates predicates row by row, in three-valued logic, as slowly and as plainly as possible.
 
 use std::cmp::Ordering;
 

@@ -32,7 +32,7 @@ pub(crate) struct PredicateSample {
     pub(crate) schema: Schema,
     /// By top-level column, row by row.
     pub(crate) dense: Vec<ArrayRef>,
-    /// The same columns as dictionaries, at the top and within structs.
+    /// The same columns as dictionaries, at the top level and within structs.
     pub(crate) dictionaries: Vec<ArrayRef>,
 }
 
@@ -75,7 +75,7 @@ fn pool(column: &str) -> ArrayRef {
     }
 }
 
-/// Returns the schema, some of whose columns have no values.
+/// Returns the top-level columns: all leaves but the last two, and a struct of those two with these nulls.
 fn assembled(leaves: &[ArrayRef], s_nulls: &NullBuffer) -> Vec<ArrayRef> {
     let (top, nested) = leaves.split_at(leaves.len() - 2);
     let fields: Fields = ["x", "y"]
@@ -95,7 +95,7 @@ fn keyed<K: ArrowDictionaryKeyType>(values: &ArrayRef, codes: &[Option<usize>]) 
     Arc::new(DictionaryArray::new(keys, values.clone()))
 }
 
-/// Generates up to 200 rows, sliced so that their nulls begin within a byte.
+/// Generates up to 200 rows, sliced so that their null buffers begin within a byte.
 pub(crate) fn sample() -> impl Strategy<Value = PredicateSample> {
     let row = (any::<[u8; COLUMNS.len()]>(), proptest::bool::weighted(0.9));
     (vec(row, 1..200), 0_usize..10, any::<[u8; COLUMNS.len()]>()).prop_map(|(rows, offset, kinds)| {
@@ -139,7 +139,7 @@ pub(crate) fn sample() -> impl Strategy<Value = PredicateSample> {
     })
 }
 
-/// Returns a dense column of a sample by name, the nested ones too.
+/// Returns a dense column of a sample by name, nested ones included.
 pub(crate) fn dense_columns(sample: &PredicateSample, column: &Column) -> (ArrayRef, Option<NullBuffer>) {
     match column.name().split_once('.') {
         None => {

@@ -13,7 +13,8 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CsvHeader {
-    /// The first line. A repeated name gets a number, as in `a_1`; an empty one becomes that of its place.
+    /// The first line. A repeated name gets a number, as in `a_1`; an empty name is replaced by the name that its
+    /// position would have without a header.
     #[default]
     FirstLine,
     /// No header: the names are `column0`, `column1` and so on.
@@ -22,10 +23,10 @@ pub enum CsvHeader {
     Names(Vec<String>),
 }
 
-/// Options to read CSV files. An empty field is null; `""` is an empty string, and null in a column that is no text.
+/// Options to read CSV files. An empty field is null; `""` is an empty string, and null in a column that is not text.
 ///
-/// Types are inferred: int64, float64, bool, date, timestamp, else text. Values that would not be written back as they
-/// are, such as `01234`, stay text.
+/// Types are inferred: int64, float64, bool, date, timestamp, else text. Values that would be written back differently,
+/// such as `01234`, remain text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CsvOptions {
     pub(crate) delimiter: u8,

@@ -11,7 +11,7 @@ use crate::{
 pub(crate) struct CsvRows<R> {
     records: CsvRecords<R>,
     names: Vec<String>,
-    /// The current record is the first row, and was not returned yet.
+    /// True if the current record is the first row, and was not returned yet.
     is_pending: bool,
 }
 
@@ -123,7 +123,7 @@ fn header_names<R: Read>(records: &CsvRecords<R>) -> Result<Vec<String>, RecordE
     Ok(names)
 }
 
-/// Returns the name of an unnamed column: all have the same number of digits.
+/// Returns the name of an unnamed column. The names of a file all have the same number of digits.
 fn place_name(at: usize, width: usize) -> String {
     let digits = width.saturating_sub(1).to_string().len();
     format!("column{at:0digits$}")

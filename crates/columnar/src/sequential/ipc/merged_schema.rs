@@ -1,4 +1,5 @@
-//! The schema of several Arrow IPC files as one table. Columns meet by name, their types by the rules of Parquet files.
+//! The schema of several Arrow IPC files as one table. Columns are matched by name, and their types merged by the rules
+//! for Parquet files.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -12,10 +13,10 @@ use crate::{
     table::merged_column::{MergedColumn, TypeConflict},
 };
 
-/// The columns of all files, in order of first appearance, and the place of each in each file.
+/// The columns of all files, in order of first appearance, and the position of each in each file.
 pub(super) struct MergedIpcSchema {
     schema: SchemaRef,
-    /// By file, the place of each column of the schema in it; `None` if the file lacks it.
+    /// Position in each file of each column of the schema; `None` if the file lacks it.
     places: Vec<Vec<Option<usize>>>,
     /// By column, the error of types without a common one.
     conflicts: BTreeMap<usize, Error>,
@@ -24,8 +25,8 @@ pub(super) struct MergedIpcSchema {
 impl MergedIpcSchema {
     /// Merges the schemas of files, each with the name of its file.
     ///
-    /// Columns that are the same dictionary type in all files stay dictionaries. Others become the dictionaries'
-    /// values.
+    /// Columns that are the same dictionary type in all files stay dictionaries. Other dictionaries are replaced by
+    /// their values.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl MergedIpcSchema {
         &self.places
     }
 
-    /// Fails if the files have no common type for a column that is needed. `None` stands for all columns.
+    /// Fails if the files have no common type for a needed column. `None` means all columns.
     pub(super) fn check(&self, needed: Option<&[String]>) -> Result<()> {
         let is_needed = |root: usize| match (needed, self.schema.fields().get(root)) {
             (Some(needed), Some(field)) => needed.contains(field.name()),
@@ -136,13 +137,13 @@ fn names(schema: &Schema) -> impl Iterator<Item = &str> {
     schema.fields().iter().map(|field| field.name().as_str())
 }
 
-/// Returns the first name that an earlier column of the schema has, too.
+/// Returns the first name that an earlier column of the schema also has.
 fn repeated_name(schema: &Schema) -> Option<&str> {
     let mut seen = HashSet::new();
     names(schema).find(|name| !seen.insert(*name))
 }
 
-/// Returns the key-value metadata that all files have alike.
+/// Returns the key-value metadata that is equal in all files.
 fn common_metadata(files: &[(String, SchemaRef)]) -> HashMap<String, String> {
     let Some(((_, first), rest)) = files.split_first() else { return HashMap::new() };
 
@@ -153,7 +154,7 @@ fn common_metadata(files: &[(String, SchemaRef)]) -> HashMap<String, String> {
     metadata
 }
 
-/// Replaces dictionaries by their values, at any depth of the type.
+/// Replaces dictionaries with their values, at any depth of the type.
 fn without_dictionaries(data_type: &DataType) -> DataType {
     let plain = |field: &FieldRef| {
         let values = without_dictionaries(field.data_type());

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Largest integer up to which each has a distinct float64.
+/// Largest integer up to which every integer has a distinct float64.
 const MAX_EXACT: u64 = 1 << 53;
 
 /// The type that fits all values seen so far.
@@ -146,7 +146,7 @@ impl JsonType {
     }
 }
 
-/// Adds a record to the inferred fields while it is parsed.
+/// Seed that adds a record to the inferred fields while it is parsed.
 struct JsonRecordSeed<'a> {
     fields: &'a mut JsonFields,
     line: u64,
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for JsonRecordSeed<'_> {
     }
 }
 
-/// Adds a value to an inferred type while it is parsed.
+/// Seed that adds a value to an inferred type while it is parsed.
 struct JsonValueSeed<'a> {
     of: &'a mut JsonType,
     line: u64,
@@ -226,7 +226,7 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
         match i64::try_from(value) {
             Ok(value) => self.scalar(JsonType::integer(value)),
-            // It exceeds a signed 64-bit integer.
+            // The number exceeds a signed 64-bit integer.
             Err(_) => self.scalar(JsonType::Text),
         }
     }

@@ -1,4 +1,4 @@
-//! Splits JSON text into its records: objects after one another, as in JSON lines, or in one array. Memory is bounded
+//! Splits JSON text into its records: objects one after another, as in JSON lines, or in one array. Memory is bounded
 //! by the largest record.
 
 use std::{

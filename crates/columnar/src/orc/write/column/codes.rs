@@ -26,7 +26,7 @@ use crate::{
 const EXPANDED: usize = 1024;
 /// Maximum distinct values that are counted per code instead of row by row.
 const FEW: usize = 256;
-/// Minimum texts that are interned together: for fewer the memory of a batch costs more than it saves.
+/// Minimum texts that are interned together: for fewer, the memory of a batch costs more than the batch saves.
 const MIN_TOGETHER: usize = 16;
 /// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -34,13 +34,13 @@ const UNKNOWN: u32 = u32::MAX;
 #[derive(Default)]
 pub(super) struct DictionaryStringEncoder {
     values: ValueInterner,
-    /// Code of each row with a value.
+    /// Code of each non-null row.
     rows: Vec<u32>,
-    /// Starts of row groups among these.
+    /// Starts of row groups within `rows`.
     groups: Vec<usize>,
     /// Rows whose statistics were collected.
     rows_in_stats: usize,
-    /// Row groups begun when each code was last seen.
+    /// Number of row groups begun when each code was last seen.
     seen: Vec<u32>,
     /// Dictionary of the current arrays, and the code of each of its values.
     arriving: Option<ArrayRef>,
@@ -61,8 +61,9 @@ impl DictionaryStringEncoder {
         self.values.stored_bytes()
     }
 
-    /// Returns the bytes in memory, without the map, which is as long as the arriving dictionary: equal rows must make
-    /// equal stripes. For the same reason rows count as a vector that doubles, whatever batches they arrive in.
+    /// Returns the bytes in memory, except those of the map, which is as long as the arriving dictionary: equal rows
+    /// must make equal stripes. For the same reason, the capacity of the rows counts as if it doubled, whatever batches
+    /// they arrive in.
     pub(super) fn memory(&self) -> usize {
         let codes = self.rows.len().next_power_of_two() + self.seen.capacity();
         self.values.memory() + codes * size_of::<u32>()
@@ -147,7 +148,7 @@ impl DictionaryStringEncoder {
                 let place = self.map.get_mut(key);
                 let place = place.ok_or_else(|| "a code beyond its dictionary".to_owned())?;
                 if *place == UNKNOWN {
-                    // Any other code, so that the key is listed once; `learn` sets the right one.
+                    // Placeholder code, so that the key is listed once; `learn` sets the real code.
                     *place = 0;
                     fresh.push(key);
                 }
@@ -215,7 +216,7 @@ impl DictionaryStringEncoder {
         Ok(direct)
     }
 
-    /// Finishes a dictionary sorted by value.
+    /// Finishes the stream with a dictionary sorted by value.
     pub(super) fn finish(
         self,
         options: &OrcEncoderOptions,

@@ -50,7 +50,7 @@ impl DirectStringEncoder {
         }
     }
 
-    /// Appends values of an array, wherever they lie.
+    /// Appends values of an array that need not be contiguous.
     pub(super) fn push_rows<A: ArrayAccessor>(
         &mut self,
         array: &A,
@@ -150,7 +150,7 @@ impl DirectStringEncoder {
     }
 }
 
-/// Returns the minimum and maximum text: most differ in their first eight bytes.
+/// Returns the minimum and maximum text: most texts differ in their first eight bytes.
 fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
     let first = texts.next()?;
     let mut min = first;

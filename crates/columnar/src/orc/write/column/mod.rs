@@ -235,7 +235,7 @@ impl StripeColumnEncoder {
         let mut statistics = OrcStatsAccumulator::new(self.stats.statistics.detail.emptied());
         self.groups.iter().for_each(|group| statistics.merge(group));
         statistics.bytes = Some(streams.iter().map(|(_, written)| written.len).sum());
-        // Concatenated messages are one message with the entries of all: only one at a time is in memory.
+        // Concatenated messages are one message with the entries of all: so only one at a time is in memory.
         let mut row_index = Vec::new();
 
         for (positions, statistics) in entries.into_iter().zip(self.groups) {
@@ -326,7 +326,7 @@ pub(super) fn primitive<T: ArrowPrimitiveType>(array: &dyn Array) -> Result<&Pri
     array.as_any().downcast_ref().ok_or_else(other)
 }
 
-/// Returns the values of the rows that have one.
+/// Returns the values of the non-null rows.
 pub(super) fn present<'a, T: Copy>(
     values: &'a [T],
     nulls: Option<&NullBuffer>,

@@ -111,7 +111,7 @@ impl ListLengthEncoder {
         items
     }
 
-    /// Appends the same for lists that all have `size` items.
+    /// Appends the lengths of lists that all have `size` items, and returns the ranges like [`Self::push`].
     fn push_fixed(
         &mut self,
         size: usize,

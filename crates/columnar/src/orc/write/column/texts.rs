@@ -1,8 +1,8 @@
 //! Encodes columns of texts and bytes: by dictionary, or as consecutive values.
 //!
 //! A column begins with codes. One that arrives as values is sampled, and drops its dictionary if values hardly repeat;
-//! one that arrives as a dictionary has its codes mapped, and each value is looked at once. At the end of the stripe
-//! the number of distinct values decides.
+//! of one that arrives as a dictionary, keys are mapped to codes, and each value is interned once. At the end of the
+//! stripe the number of distinct values decides.
 
 use arrow::{
     array::{Array, ArrayAccessor, ArrayRef, AsArray, GenericByteArray, downcast_dictionary_array},

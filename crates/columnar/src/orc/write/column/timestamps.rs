@@ -137,8 +137,8 @@ impl OrcColumnWriter for TimestampColumnWriter {
     }
 }
 
-/// Encodes nanoseconds: trailing zeros are removed if there are at least two; the last three bits are their number
-/// minus one.
+/// Encodes nanoseconds: trailing zeros are removed if there are at least two, and the last three bits are the number of
+/// removed zeros minus one.
 fn coded(nanoseconds: i64) -> i64 {
     if nanoseconds == 0 || nanoseconds % 100 != 0 {
         return nanoseconds << 3;

@@ -1,7 +1,7 @@
 //! Encodes bytes and bits by run length, and the validity of a column.
 //!
-//! They are kept uncompressed until the stripe ends: a byte or a bit per row. So an empty stream is never begun, and
-//! the position of each row group is known when the stream is encoded.
+//! They are kept uncompressed until the stripe ends: a byte or a bit per row. Therefore an empty stream is never begun,
+//! and the position of each row group is known when the stream is encoded.
 
 use arrow::{
     array::BooleanBufferBuilder,
@@ -25,7 +25,7 @@ struct ByteRunPosition {
     consumed: u64,
 }
 
-/// Appends the bytes in runs, and returns the positions of the given places, which ascend.
+/// Appends the bytes in runs, and returns the positions of `places`, which are ascending offsets.
 fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosition> {
     let mut marks = Vec::with_capacity(places.len());
     let mut places = places.iter().copied().peekable();
@@ -138,7 +138,7 @@ impl BooleanRleEncoder {
         chunk: usize,
         compressor: &mut OrcChunkCompressor,
     ) -> Result<EncodedByteStream, String> {
-        // The file has a byte's highest bit first, and memory the lowest.
+        // A file stores the highest bit of a byte first, and memory the lowest.
         let bits = self.bits.finish();
         let bytes: Vec<u8> =
             bits.values().iter().take(bits.len().div_ceil(8)).map(|byte| byte.reverse_bits()).collect();
@@ -153,7 +153,7 @@ impl BooleanRleEncoder {
 
 /// Encoder of a column's validity.
 pub(crate) struct PresentStreamEncoder {
-    /// Begun with the first null.
+    /// Allocated at the first null.
     bits: Option<BooleanBufferBuilder>,
     rows: usize,
     groups: Vec<usize>,

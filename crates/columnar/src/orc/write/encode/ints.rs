@@ -1,7 +1,7 @@
 //! Encodes integers in version 2 of run-length encoding.
 //!
-//! Numbers are processed in blocks of 512. A block is one run, or it is split if a value repeats often enough that a
-//! run of its own pays; the parts between become the shortest of three other kinds of runs.
+//! Numbers are processed in blocks of 512. A block is one run, or is split where a value repeats often enough that a
+//! run of its own is shorter; the parts in between become the shortest of three other kinds of runs.
 //!
 //! ```text
 //! short repeat   one value, 3 to 10 times                         1 byte and the value
@@ -29,11 +29,12 @@ use crate::orc::{
 const BLOCK: usize = 512;
 /// Lengths of a short repeat.
 const SHORT_REPEAT: RangeInclusive<usize> = 3..=10;
-/// Bits of the header of the run that continues after a repeat.
+/// Bits of the header of the run that resumes after a repeat.
 const REPEAT_ALONE_BITS: usize = 16;
-/// Bits of the shortest repeat, and those.
+/// Bits of the shortest repeat, including that header.
 const MIN_REPEAT_BITS: usize = 16 + REPEAT_ALONE_BITS;
-/// Minimum bits that the largest difference has more than the mean, if few are large.
+/// Minimum number of bits by which the largest difference exceeds the mean for patches to be tried: only few
+/// differences are large then.
 const UNEVEN_BITS: u32 = 4;
 const DIRECT: u8 = 1;
 const PATCHED_BASE: u8 = 2;
@@ -81,7 +82,7 @@ impl EncodedIntStream {
 }
 
 impl RleV2Encoder {
-    /// Creates an encoder by the options of a column.
+    /// Creates an encoder with the options of a column.
     pub(crate) fn of(signed: bool, options: &OrcEncoderOptions) -> Self {
         Self::new(RleV2Options { signed, aligned: options.aligned }, options.chunk)
     }
@@ -242,10 +243,11 @@ pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u
     }
 }
 
-/// Returns the first repeat that is shorter as a run of its own than with `each` bits per number, including the cost of
+/// Returns the first repeat that is shorter as a run of its own than with `each` bits per number, even with the cost of
 /// ending the previous run.
 fn repeat_that_pays(numbers: &[i64], each: usize, packing: RleV2Options) -> Option<Range<usize>> {
-    // No shorter one pays, and each repeat of that length covers one of the positions probed at this distance.
+    // No shorter repeat pays, and every repeat of at least that length covers one of the positions probed at this
+    // distance.
     let least = (MIN_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
     let mut probe = least - 1;
     while let Some(value) = numbers.get(probe) {
@@ -354,7 +356,7 @@ fn segment(
                 return delta(numbers, shape, packing, scratch, out);
             }
         } else if numbers.len() > 4 {
-            // The first difference carries the sign, so the values before it are a run of their own.
+            // The first difference carries the sign, so the equal values before it become a run of their own.
             let equal = numbers.iter().take_while(|number| **number == first).count();
             let (before, behind) = numbers.split_at(equal - 1);
             let next = numbers.get(equal).copied().unwrap_or(first);

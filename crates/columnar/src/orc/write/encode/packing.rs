@@ -38,7 +38,7 @@ fn pack_bytes<const BYTES: usize>(numbers: &[u64], out: &mut Vec<u8>) {
 }
 
 fn pack_any(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
-    // The highest bits of the word are used, and `free` ones are not.
+    // The highest bits of the word are filled first; `free` bits are still unused.
     let mut word = 0_u64;
     let mut free = u64::BITS;
     out.reserve((numbers.len() * width as usize).div_ceil(8));

@@ -1,5 +1,5 @@
-//! Encodes runs of patched base: most numbers in few bits above the minimum, and the high bits of those that need more
-//! as patches after them.
+//! Encodes runs of patched base: most numbers in few bits above the minimum, with patches after them for the high bits
+//! of those that need more.
 
 use super::packing::{bits, bytes_of, pack};
 use crate::orc::widths::{closest_width, encoded_width};
@@ -38,7 +38,7 @@ impl PatchedBasePlan {
         }
 
         let widest = bits(max.abs_diff(min));
-        // Usually too many are large, which is detected early.
+        // Usually too many numbers are large, which is detected early.
         let half = 1_u64.wrapping_shl(widest.saturating_sub(1));
         let mut large = 0;
 
@@ -90,7 +90,7 @@ impl PatchedBasePlan {
     pub(crate) fn append(&self, numbers: &[i64], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
         let Self { base, width, patch_width, .. } = *self;
         let mask = u64::MAX >> (u64::BITS - width);
-        // Each with its gap to the previous one.
+        // Each patch with its gap to the previous one.
         let mut patches: Vec<(usize, u64)> = Vec::with_capacity(MAX_PATCHES + 2);
         let mut last = 0;
         scratch.clear();

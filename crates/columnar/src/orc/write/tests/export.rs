@@ -113,7 +113,7 @@ fn long(row: i64) -> String {
     }
 }
 
-/// Returns lists of up to two neighbours.
+/// Returns lists of up to two consecutive items.
 fn list(rows: usize, valid: &[bool], items: ArrayRef) -> ArrayRef {
     let mut end = 0;
     let lengths = (0..rows).map(|row| {

@@ -7,7 +7,7 @@ use crate::orc::{tests::open, write::OrcColumnOptions};
 use arrow::{array::*, datatypes::*};
 use proto::r#type::Kind;
 
-/// Returns every null pattern of interest, over values made from a number.
+/// Returns values made from numbers, with one of the null patterns: none, scattered, in blocks, or all.
 fn some<T>(rows: usize, nulls: usize, value: impl Fn(i64) -> T) -> Vec<Option<T>> {
     let is_null = |row: usize| match nulls {
         0 => false,
@@ -197,7 +197,7 @@ async fn lengths_of_texts_are_those_of_the_fields_metadata() {
         assert_eq!(read.schema().field(1).metadata(), &metadata("varchar(10)"));
         let padded = StringArray::from(vec![Some("grün"), Some("ja  "), None, Some("    ")]);
         assert_eq!(read.column(0).as_ref(), &padded);
-        // A file that was read is written alike.
+        // Rows that were read are written in the same way.
         let (again, _) = write(std::slice::from_ref(&read), options).await.unwrap();
         assert_eq!(read_all(&again, 10).unwrap(), read);
     }
@@ -216,7 +216,7 @@ async fn assert_the_other_library_reads(batch: &RecordBatch) {
 #[tokio::test]
 async fn the_other_library_reads_the_same() {
     let batch = all_kinds(3000, 1);
-    // Its timestamps before 1970 are wrong, and after 2099.
+    // The other library misreads timestamps before 1970 and after 2099.
     let wrong = ["s", "ms", "ns", "instant"];
     let right: Vec<usize> = (0..batch.num_columns())
         .filter(|at| !wrong.contains(&batch.schema().field(*at).name().as_str()))

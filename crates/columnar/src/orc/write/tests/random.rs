@@ -58,12 +58,12 @@ fn leaves() -> Vec<DataType> {
 pub(in crate::orc) fn data_type(random: &mut StdRng, depth: usize) -> DataType {
     let field =
         |random: &mut StdRng, name: &str, depth| Arc::new(Field::new(name, data_type(random, depth), true));
-    // As many columns have children as have none.
+    // Half of the columns have children.
     let kinds = if depth == 0 { 6 } else { 12 };
     match random.random_range(0..kinds) {
         6 => DataType::List(field(random, "item", depth - 1)),
         7 => DataType::LargeList(field(random, "item", depth - 1)),
-        // Lists of no items lose their number where another library casts what is compared.
+        // Fixed-size lists of no items would lose their number of rows in the other library's casts.
         8 => DataType::FixedSizeList(field(random, "item", depth - 1), random.random_range(1..4)),
         9 => {
             let key = Arc::new(Field::new("key", DataType::Utf8, false));
@@ -188,7 +188,7 @@ fn leaf_array(random: &mut StdRng, data_type: &DataType, valid: &[bool]) -> Arra
         DataType::Float16 => to(Arc::new(narrowed(11))),
         DataType::Float32 | DataType::Float64 => to(Arc::new(narrowed(50))),
         DataType::Decimal128(precision @ 19.., scale) | DataType::Decimal256(precision, scale) => {
-            // Some have as many digits as possible.
+            // Some numbers have as many digits as possible.
             let factor = 10_i128.pow(u32::from(*precision - 19));
             let values = numbers
                 .iter()

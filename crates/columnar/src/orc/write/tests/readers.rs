@@ -80,7 +80,7 @@ impl RandomOrcSpec {
 /// Returns whether the other library reads the type correctly.
 fn is_read_by_others(data_type: &DataType) -> bool {
     match data_type {
-        // It gets them wrong before 1970, and after 2099.
+        // The other library misreads timestamps before 1970 and after 2099.
         DataType::Timestamp(..) => false,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             is_read_by_others(item.data_type())
@@ -99,7 +99,7 @@ fn read_by_another(file: &Bytes, columns: &[usize]) -> Option<RecordBatch> {
     let projection = orc_rust::projection::ProjectionMask::named_roots(root, &names);
     let reader = builder.with_projection(projection).with_batch_size(333).build();
     let batches: Vec<RecordBatch> = reader.map(|batch| batch.unwrap()).collect();
-    // Each batch decides by its own rows whether fields are nullable.
+    // Each batch derives the nullability of fields from its own rows.
     let schema = batches.first()?.schema();
     let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

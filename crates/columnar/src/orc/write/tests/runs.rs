@@ -1,4 +1,4 @@
-//! Runs of integers: each kind in its place, and all of them decoded again.
+//! Runs of integers: each kind where it is best, and all of them decoded again.
 
 use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
@@ -65,7 +65,7 @@ fn numbers_that_rise_and_jump_are_patched_where_that_is_shorter() {
         for sign in [1, -1] {
             let mut numbers: Vec<i64> = (0..512 - jumps).map(|at| at * sign).collect();
             numbers.extend((1..=jumps).map(|at| (at << 40) * sign));
-            // Falling numbers have the last as base, above which all are large.
+            // Falling numbers have the last one as base, above which all others are large.
             let length = encoded(&numbers, RleV2Options { signed: true, aligned: false }).len();
             assert!(sign < 0 || length < 620 + 8 * jumps as usize, "{jumps}: {length}");
             assert_comes_back(&numbers);
@@ -102,7 +102,7 @@ fn long_repeats_are_runs_of_their_own_and_short_ones_are_not() {
     let whole = encoded(&numbers, unsigned);
     assert!(whole.len() < 2 + 125 + 4 + 2 + 125 + 2, "{} bytes", whole.len());
     assert_comes_back(&numbers);
-    // Two bits per number: three of a kind are not worth three bytes.
+    // Two bits per number: three equal numbers are not worth three bytes.
     let few: Vec<i64> = (0..512).map(|at| at / 3 * 7919 % 3).collect();
     assert_eq!(encoded(&few, unsigned).len(), 2 + 128);
     assert_comes_back(&few);

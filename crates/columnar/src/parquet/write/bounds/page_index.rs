@@ -9,7 +9,7 @@ use parquet::{
 
 use crate::parquet::write::codebook::order::{MAX_BYTES, PlainValueOrder};
 
-/// Bytes of a bound after the prefix shared with a neighbour's.
+/// Bytes of a bound that are kept after the prefix it shares with a neighbour's bound.
 const APART: usize = 16;
 
 /// Minimum and maximum.
@@ -44,7 +44,7 @@ impl PageIndexBuilder {
         let bounds = || self.pages.iter().filter_map(|page| page.bounds.as_ref());
         let lengths = |values: Vec<&[u8]>| match self.physical {
             PhysicalType::BYTE_ARRAY => lengths_apart(&values),
-            // Values of fixed length keep that length, or readers ignore the bounds.
+            // Values of fixed length keep that length, since readers ignore shorter bounds.
             _ => vec![MAX_BYTES; values.len()],
         };
         let least = lengths(bounds().map(|(min, _)| min.as_slice()).collect());
@@ -70,7 +70,7 @@ impl PageIndexBuilder {
     }
 }
 
-/// Returns the bytes of each value that tell it from its neighbours, plus [`APART`].
+/// Returns the length of the prefix of each value that it shares with a neighbour, plus [`APART`].
 fn lengths_apart(values: &[&[u8]]) -> Vec<usize> {
     let in_common = |pair: &[&[u8]]| match pair {
         [one, next] => one.iter().zip(*next).take_while(|(one, next)| one == next).count(),
@@ -138,7 +138,7 @@ mod tests {
         );
         assert_eq!(cut[0].1, format!("http://a/c{}y", greatest.get(1..).unwrap()).into_bytes());
         assert_eq!(cut[2].1, format!("zzz{}y", "x".repeat(12)).into_bytes());
-        // A page without neighbours, and values that all pages share, stay whole.
+        // A page without neighbours, and values that all pages share, are not truncated.
         let one: &[(&[u8], &[u8])] = &pages[..1];
         assert_eq!(index(text, one).0, [(texts[0].clone().into_bytes(), texts[1].clone().into_bytes())]);
         let same = [pages[1]; 3];

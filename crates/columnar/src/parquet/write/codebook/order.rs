@@ -18,15 +18,15 @@ pub(crate) const MAX_BYTES: usize = 64;
 /// Order of a column's values, by their bytes in PLAIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainValueOrder {
-    /// Unsigned bytes. With `text`, they are truncated between characters only.
+    /// Unsigned bytes. If `text` is set, they are truncated only between characters.
     Bytes { text: bool },
     /// Signed big-endian numbers.
     Decimal,
     /// Little-endian numbers.
     Number { signed: bool },
-    /// Little-endian floats of this many bytes. NaN is no bound.
+    /// Little-endian floats of this many bytes. NaN cannot be a bound.
     Float { bytes: usize },
-    /// No order that readers agree on, as for geometries: there are no bounds.
+    /// No order that readers agree on, as for geometries, which therefore have no bounds.
     None,
 }
 
@@ -39,7 +39,7 @@ impl PlainValueOrder {
             SortOrder::UNDEFINED => return Self::None,
         };
         match descriptor.physical_type() {
-            // Signed values of variable length: no current writer has them.
+            // Signed values of variable length: no current writer produces them.
             PhysicalType::BYTE_ARRAY if signed => Self::None,
             PhysicalType::BYTE_ARRAY => Self::Bytes { text: matches!(logical, Some(LogicalType::String)) },
             PhysicalType::FIXED_LEN_BYTE_ARRAY if matches!(logical, Some(LogicalType::Float16)) => Self::None,
@@ -52,7 +52,7 @@ impl PlainValueOrder {
         }
     }
 
-    /// Returns eight bytes that sort as values do, or are equal.
+    /// Returns an eight-byte key. Keys of two values sort as the values do, or are equal.
     pub(crate) fn key(self, value: &[u8]) -> u64 {
         const SIGN: u64 = 1 << 63;
         match self {
@@ -68,7 +68,7 @@ impl PlainValueOrder {
         }
     }
 
-    /// Returns whether a value with this key can be no bound.
+    /// Returns whether a value with this key cannot be a bound.
     pub(crate) fn is_unbounded(self, key: u64) -> bool {
         matches!(self, Self::Float { .. }) && key == NAN
     }
@@ -99,7 +99,8 @@ impl PlainValueOrder {
         }
     }
 
-    /// Returns an upper bound, and whether it is exact. It has at most `most` bytes, unless there is no such bound.
+    /// Returns an upper bound, and whether it is exact. The bound has at most `most` bytes, unless no such bound
+    /// exists.
     pub(crate) fn cut_max(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
         match self {
             Self::Bytes { text } if value.len() > most => {
@@ -124,7 +125,7 @@ fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns a text above all texts with this prefix, by incrementing the last character that has a successor of its
+/// Returns a text above all texts with this prefix, by incrementing the last character that has a successor of the same
 /// length.
 fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
@@ -136,7 +137,7 @@ fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns the last eight bytes from the end, as [`first_bytes`] returns the first.
+/// Returns the last eight bytes in reverse order as a number: the counterpart of [`first_bytes`].
 fn last_bytes(value: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(value.iter().rev()).for_each(|(to, from)| *to = *from);

@@ -1,4 +1,5 @@
-//! Encodes a column by dictionary. The codes of arriving dictionaries become the file's, and no row is hashed.
+//! Encodes a column by dictionary. The codes of arriving dictionaries are mapped to the file's codes, so no row is
+//! hashed.
 //!
 //! A row costs one lookup in the map of its codebook, its bits, and a bit for the statistics of its page. Arriving
 //! values are interned into the dictionary, and their codes are mapped to themselves.
@@ -21,11 +22,11 @@ use crate::parquet::write::{
     pages::{ChunkPageWriter, ChunkSummary, hybrid, rows::PageValidity},
 };
 
-/// Steps in which a page is filled.
+/// Number of steps in which a page is filled.
 const PIECES: usize = 8;
-/// Mean occurrences of a value from which a codebook may serve the next chunk,
+/// Minimum mean occurrences of a value for a codebook to be reused by the next chunk.
 const TIMES: usize = 4;
-/// if at most one in this many values is unused.
+/// For that, at most `1 / UNUSED` of the values may be unused.
 const UNUSED: usize = 16;
 /// Bytes of a dictionary after which no rows should be added: a page has at most 2 GiB.
 const MAX_DICTIONARY: usize = 1 << 30;
@@ -250,7 +251,7 @@ impl DictionaryChunkEncoder {
         Ok(())
     }
 
-    /// Returns the number of distinct values that occur, and their bloom filter.
+    /// Returns the number of distinct values that occur, and a bloom filter of them.
     fn bloom_filter(&self) -> Result<(usize, Option<Sbbf>), String> {
         let distinct = self.used.count();
         let Some(rate) = self.plan.bloom_filter else { return Ok((distinct, None)) };

@@ -1,4 +1,4 @@
-//! Encodes intervals as Parquet has them: months, days and milliseconds, four little-endian bytes each.
+//! Encodes intervals in Parquet's format: months, days and milliseconds, four little-endian bytes each.
 //!
 //! Readers take months and days as signed, and milliseconds as unsigned. The parquet crate writes no intervals with
 //! nanoseconds, so all are written as raw bytes, annotated as intervals.
@@ -107,7 +107,7 @@ fn milliseconds(milliseconds: i64) -> Result<i32, String> {
     Ok(unsigned.cast_signed())
 }
 
-/// Returns the bytes of all parts; those of nulls are zeros, whatever they hold.
+/// Returns the bytes of all parts; those of nulls are zeros, whatever the null slots hold.
 fn collected(
     parts: impl ExactSizeIterator<Item = Result<[i32; 3], String>>,
     nulls: Option<&NullBuffer>,

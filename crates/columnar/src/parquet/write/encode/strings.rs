@@ -1,4 +1,4 @@
-//! Encodes strings or bytes without a dictionary, or after falling back from one: each value after its length.
+//! Encodes strings or bytes without a dictionary, or after the fallback from one: each value after its length.
 
 use std::ops::Range;
 

@@ -5,7 +5,7 @@ use arrow::buffer::BooleanBuffer;
 #[derive(Default)]
 pub(crate) struct PageValidity {
     count: usize,
-    /// Validity of each row; empty as long as all are valid.
+    /// Validity of each row; empty while all are valid.
     valid: Vec<bool>,
 }
 

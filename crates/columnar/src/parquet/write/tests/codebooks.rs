@@ -34,7 +34,7 @@ fn is_bound(bound: Option<&[u8]>, value: Option<&str>, others: usize) -> bool {
     bound == value || bound.len() >= 16 && value.starts_with(&bound[..same]) && (others == 0 || bound > value)
 }
 
-/// Checks all that the file claims of its only column, which has texts.
+/// Checks all claims of the file about its only column, which has texts.
 pub(super) fn assert_told_rightly(bytes: &Bytes, case: &str) {
     let metadata = reader(bytes).metadata().clone();
     let rows = read(bytes);
@@ -47,7 +47,7 @@ pub(super) fn assert_told_rightly(bytes: &Bytes, case: &str) {
         start += count;
         let Some(Statistics::ByteArray(told)) = group.column(0).statistics() else { panic!("{case}") };
         let distinct: BTreeSet<&str> = some.iter().flatten().collect();
-        // The number of values without codes is not known.
+        // The number of distinct values without codes is not known.
         let known = is_only_codes(group).then_some(distinct.len() as u64);
         assert_eq!(told.distinct_count(), known, "{case}: row group {at}");
         assert_eq!(told.null_count_opt(), Some(some.null_count() as u64), "{case}: row group {at}");
@@ -112,7 +112,7 @@ async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
             .row_group(0),
     );
     assert!(few < all / 3, "{few} of {all}");
-    // All of it, then a tenth: the kept codebook serves once more, and not again.
+    // All of the dictionary, then a tenth of it: the kept codebook is reused once more, and then not again.
     let keys = (0..40_000).chain((0..80_000).map(|row| row % 1_000)).map(|row| Some(row % 10_000));
     let options = options.with_row_group_rows(40_000);
     let bytes = assert_comes_back(&[of_keys(&values, keys)], options).await;
@@ -126,7 +126,7 @@ async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
 async fn equal_rows_make_equal_files_where_that_is_asked_for() {
     let keys: Vec<i32> = (0..30_000).map(|row| (row * row + row / 7) % 600).collect();
     let values = strings(900);
-    // The same rows with all values, with them in another order, and with those seen so far.
+    // The same rows with all values, with the values in another order, and with only the values seen so far.
     let straight = of_keys(&values, keys.iter().copied().map(Some));
     let turned = take(&values, &Int32Array::from_iter_values((0..900).rev()), None).unwrap();
     let turned = of_keys(&turned, keys.iter().map(|key| Some(899 - key)));

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 
-/// Returns the bytes of each row group's dictionary, and whether all its pages are dictionary-encoded.
+/// Returns the bytes of each row group's dictionary, and whether all of its pages are dictionary-encoded.
 fn groups(bytes: &Bytes) -> Vec<(i64, bool)> {
     let groups = reader(bytes).metadata().row_groups().to_vec();
     groups.iter().map(|group| (dictionary_bytes(group), is_only_codes(group))).collect()
