@@ -125,7 +125,7 @@ fn read_secret(path: Option<&Path>) -> Result<Option<Secret>> {
     Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))))
 }
 
-/// Formats a cluster as a table of its nodes, and lines about what is wrong.
+/// Formats a cluster as a table of its nodes, followed by lines that name problems.
 fn cluster_table(cluster: &ClusterStatus) -> String {
     let nodes = count(cluster.nodes.len(), "node");
     let source = &cluster.source;

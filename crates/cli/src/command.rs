@@ -23,12 +23,13 @@ use crate::{
     generate, inspect, logging, replay, scan, serve, top,
 };
 
-/// Idle time after which a blocking thread ends, for graph commands. Memory freed by or for a thread stays with it
-/// until it ends: with tokio's default of ten seconds, a load may hold several times its memory limit.
+/// Idle time after which a blocking thread exits, for graph commands. The allocator keeps memory freed by or for a
+/// thread until that thread exits: with tokio's default of ten seconds, a load may hold several times its memory
+/// limit.
 #[cfg(feature = "graph")]
 const KEEP_ALIVE: Duration = Duration::from_millis(10);
 
-/// The signal for exceeding the file size limit (`ulimit -f`), which ends a process by default.
+/// The signal sent when the file size limit (`ulimit -f`) is exceeded; by default it ends the process.
 const SIGXFSZ: SignalKind = SignalKind::from_raw(25);
 
 /// The exit code of a wrong command line.
@@ -73,32 +74,32 @@ enum CliCommand {
     Replay(Box<replay::ReplayArgs>),
 }
 
-/// Runs a command line, whose first argument is the name of the program, and returns its exit code. Some verbs end the
-/// process by themselves after a signal.
+/// Runs a command line, whose first argument is the name of the program, and returns its exit code. Some commands end
+/// the process themselves after a signal.
 ///
-/// Call it once per process, on the main thread, with the default handlers of signals in place.
+/// Call it once per process, on the main thread, while the default signal handlers are in place.
 pub fn run(command_line: Vec<OsString>) -> u8 {
     let code = match Cli::try_parse_from(command_line) {
         Ok(cli) => end(&run_verb(cli.verb)),
-        // Help and the version are errors of clap, too, with the exit code 0.
+        // For clap, help and version output are errors as well, with the exit code 0.
         Err(answer) => {
-            // As clap does when it exits by itself: no stream is left to complain to.
+            // A failed write is ignored, as in clap's own exit: no stream is left to report it on.
             let _ = answer.print();
             u8::try_from(answer.exit_code()).unwrap_or(WRONG_USAGE)
         }
     };
 
-    // A binary flushes it at exit. In an extension module, Rust does not see the process end.
+    // A binary flushes standard output at exit, but in an extension module Rust does not see the process end.
     let _ = stdout().flush();
 
     code
 }
 
-/// Prints the error, if there is one, and returns the exit code.
+/// Prints the error, if any, and returns the exit code.
 fn end(result: &anyhow::Result<()>) -> u8 {
     match result {
         Ok(()) => 0,
-        // The reader has read all that it wanted.
+        // The reader of standard output has read all that it needs.
         Err(error) if is_closed_pipe(error) => 0,
         Err(error) => {
             eprintln!("stylobate: {}", in_one_line(error));
@@ -119,7 +120,7 @@ fn run_verb(verb: CliCommand) -> anyhow::Result<()> {
     }
 
     builder.enable_all().build()?.block_on(async {
-        // With a handler installed, such a write fails with an error, and unfinished files are removed.
+        // With a handler installed, such a write fails with an error instead, and unfinished files are removed.
         let _listens =
             signal(SIGXFSZ).inspect_err(|error| tracing::debug!(%error, "SIGXFSZ ends the process"));
         match verb {

@@ -110,7 +110,7 @@ pub(crate) struct ConvertArgs {
     request: RequestArgs,
 }
 
-/// The formats, and their help.
+/// The formats with their help.
 const FORMATS: [(WriteFormat, &str); 6] = [
     (WriteFormat::Csv, ""),
     (WriteFormat::Json, "One object per line"),
@@ -127,18 +127,18 @@ enum ConvertOutput {
     Columns(Place),
 }
 
-/// Maximum memory of the writer: more would not make its row groups and stripes larger.
+/// Maximum memory of the writer: with more, its row groups and stripes would not become larger.
 const MAX_WRITER_MEMORY: ByteSize = ByteSize::mib(256);
 
 fn row_group_rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
 }
 
-/// Runs the command until it ends or the process is stopped.
+/// Runs the command until it completes or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or reading or writing fails; then no new file is left.
+/// If the command line is invalid, or reading or writing fails. No new file is left in that case.
 pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
     until_stopped(convert(&args)).await
 }
@@ -218,7 +218,7 @@ impl ConvertArgs {
         }
     }
 
-    /// Fails if an option is given that the format does not have.
+    /// Fails if an option is given that does not apply to the format.
     fn check(&self, target: WriteFormat) -> Result<()> {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
         let is_one_file = self.partition_by.is_empty();
@@ -245,7 +245,7 @@ impl ConvertArgs {
         Ok(())
     }
 
-    /// Returns the output. Fails before any work if the file exists and must not be replaced.
+    /// Returns the output. Fails before any work is done if the file exists and must not be replaced.
     fn output(&self, target: WriteFormat) -> Result<ConvertOutput> {
         let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         if !target.is_columnar() {
@@ -264,13 +264,13 @@ impl ConvertArgs {
         }
     }
 
-    /// Returns the writer's half of `--memory`.
+    /// Returns the half of `--memory` that the writer gets.
     fn memory_for_writing(&self) -> Option<ByteSize> {
         let half = self.request.memory?.as_u64() / 2;
         Some(ByteSize::bytes(half.min(MAX_WRITER_MEMORY.as_u64())))
     }
 
-    /// Returns the rest of `--memory`.
+    /// Returns the part of `--memory` that remains for reading.
     fn memory_for_reading(&self, target: WriteFormat) -> Option<ByteSize> {
         let memory = self.request.memory?;
         let writing = self.memory_for_writing().filter(|_| target.is_columnar());

@@ -1,4 +1,4 @@
-//! Errors of commands: the line that is printed, and the exit code.
+//! Errors of commands: the line that is printed for each, and its exit code.
 
 use std::{error::Error as StdError, fmt, io, sync::Arc};
 
@@ -29,7 +29,7 @@ impl fmt::Display for UsageError {
 
 impl StdError for UsageError {}
 
-/// Returns 2 for errors in the user's input, the code of the error for a node that did not start, 1 otherwise.
+/// Returns 2 for errors in the user's input, the error's own code for a node that did not start, and 1 otherwise.
 pub(crate) fn exit_code(error: &Error) -> u8 {
     use stylobate_columnar::Error as Columnar;
     use stylobate_datagen::Error as Datagen;
@@ -69,7 +69,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     if mistyped || error.is::<UsageError>() { 2 } else { 1 }
 }
 
-/// Returns whether the statement is wrong, as opposed to what it reads.
+/// Returns true if the statement itself is wrong, as opposed to the data that it reads.
 #[cfg(feature = "sql")]
 fn is_wrong_sql(error: &stylobate_datafusion::Error) -> bool {
     use stylobate_columnar::Error as Columnar;
@@ -78,7 +78,7 @@ fn is_wrong_sql(error: &stylobate_datafusion::Error) -> bool {
     matches!(error, Sql::Query { .. } | Sql::NoSuchTable { .. } | Sql::Scan(Columnar::Pattern { .. }))
 }
 
-/// Returns whether the user named something in a graph that is not there, or described it wrongly.
+/// Returns true if the user named something that the graph does not have, or described it incorrectly.
 #[cfg(feature = "graph")]
 fn is_wrong_graph(error: &stylobate_graph::Error) -> bool {
     use stylobate_columnar::Error as Columnar;
@@ -99,7 +99,7 @@ fn is_wrong_graph(error: &stylobate_graph::Error) -> bool {
     )
 }
 
-/// Formats the error and its causes, without causes that are already quoted.
+/// Formats the error and its causes in one line. Omits causes that are already quoted.
 pub(crate) fn in_one_line(error: &Error) -> String {
     if let Some(line) = error.downcast_ref().and_then(unknown_column) {
         return line;
@@ -112,7 +112,7 @@ pub(crate) fn in_one_line(error: &Error) -> String {
     let mut line = String::new();
     for cause in error.chain() {
         let text = cause.to_string();
-        // Errors of object store clients quote URLs with their signatures.
+        // Errors of object store clients may quote signed URLs.
         let text = if line.is_empty() { text.into() } else { redacted(&text) };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
 
@@ -126,12 +126,12 @@ pub(crate) fn in_one_line(error: &Error) -> String {
     line
 }
 
-/// Returns whether the reader of standard output closed the pipe.
+/// Returns true if the reader of standard output closed the pipe.
 pub(crate) fn is_closed_pipe(error: &Error) -> bool {
     let closed = |error: &io::Error| error.get_ref().is_some_and(|cause| cause.is::<ReaderGone>());
     error.chain().any(|cause| {
         cause.downcast_ref().is_some_and(closed)
-            // ArrowError does not expose the wrapped error as its source.
+            // `ArrowError` does not expose the wrapped error as its source.
             || arrow_error(cause).is_some_and(|error| matches!(error, ArrowError::IoError(_, error) if closed(error)))
     })
 }
@@ -140,7 +140,7 @@ fn arrow_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a ArrowError
     cause.downcast_ref().or_else(|| cause.downcast_ref::<Arc<ArrowError>>().map(|error| &**error))
 }
 
-/// Suggests the most similar column, or lists the first of them: a file may have thousands.
+/// Suggests the most similar column, or lists the first columns: a file may have thousands.
 fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     const NAMED: usize = 30;
 
@@ -180,7 +180,8 @@ fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
     Some(format!("{unknown}; did you mean {meant}?"))
 }
 
-/// Returns the most similar name, if it differs only in case, in one character of three, or in the enclosing struct.
+/// Returns the most similar name, if it differs only in case, in one of every three characters, or in the enclosing
+/// struct.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();

@@ -1,5 +1,5 @@
-//! The command `stylobate` as a library: one file or folder per verb, and [`run`], which the binary and the Python package
-//! share.
+//! The command `stylobate` as a library: one file or folder per subcommand, and [`run`], which the binary and the
+//! Python package share.
 //!
 //! ```
 //! let code = stylobate_cli::run(vec!["stylobate".into(), "--version".into()]);

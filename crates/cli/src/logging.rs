@@ -1,11 +1,11 @@
-//! Prints filtered events to standard error, as text or JSON.
+//! Logs filtered events to standard error, as text or JSON.
 
 use std::io::{self, IsTerminal};
 
 use stylobate_server::config::LogFormat;
 use tracing_subscriber::EnvFilter;
 
-/// Always disabled: s3s logs request headers and the signatures that it computes.
+/// Always disabled: s3s logs request headers and computed signatures.
 const SILENT: &str = "s3s=off";
 
 /// Parses a filter, such as `info` or `warn,stylobate_server=debug`. The error gives an example.
@@ -15,13 +15,13 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter, String> {
     })
 }
 
-/// The default filter of commands other than `serve`: warnings. Those about a small page cache are omitted, since
-/// commands choose its size.
+/// Default filter of commands other than `serve`: warnings, except those about a small page cache, whose size the
+/// commands choose themselves.
 const WARNINGS: &str = "stylobate=warn,stylobate_storage::page_cache=error";
-/// The filter of all commands; `serve` has other settings for it too.
+/// Environment variable with the filter of all commands; `serve` has other settings for it as well.
 const VARIABLE: &str = "STYLOBATE_LOG";
 
-/// Starts logging with the filter of the environment.
+/// Starts logging with the filter of the environment variable.
 pub(crate) fn start_from_environment() -> anyhow::Result<()> {
     let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let filter = filter(text.as_deref().unwrap_or(WARNINGS))

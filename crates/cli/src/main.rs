@@ -1,8 +1,9 @@
-//! The binary `stylobate`: the command with an allocator of its own.
+//! The `stylobate` binary: the command with its own allocator.
 
 use std::{env, process::ExitCode};
 
-/// Buffers of many sizes are allocated on all threads: the system allocator is slower there and retains more memory.
+/// The command allocates buffers of many sizes on all threads, for which the system allocator is slower and retains
+/// more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Standard output, whose reader may close the pipe.
+//! Standard output whose reader may close the pipe.
 
 use std::{
     fmt::{self, Display},
@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// The reader of standard output closed the pipe, as `head` does.
+/// Error: the reader of standard output closed the pipe, as `head` does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReaderGone;
 
@@ -20,7 +20,7 @@ impl Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// Marks a broken pipe of standard output, to tell it from those of the network.
+/// Marks a broken pipe of standard output, to distinguish it from broken connections.
 pub(crate) fn of_output(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
@@ -28,7 +28,7 @@ pub(crate) fn of_output(error: io::Error) -> io::Error {
     }
 }
 
-/// A locked standard output with marked errors.
+/// Locked standard output that marks its errors.
 #[derive(Debug)]
 pub(crate) struct StdoutWriter(StdoutLock<'static>);
 
@@ -46,7 +46,7 @@ impl Write for StdoutWriter {
     }
 }
 
-/// Prints text unchanged.
+/// Prints text to standard output without changes.
 pub(crate) fn print(text: impl Display) -> Result<()> {
     let mut out = out();
     write!(out, "{text}").context("printing")?;

@@ -1,8 +1,8 @@
-//! Secrets among the arguments of a command.
+//! Secret arguments of a command.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
-/// A string that `Debug` does not show.
+/// A string that `Debug` does not reveal.
 #[derive(Clone)]
 pub(crate) struct RedactedString(pub(crate) String);
 

@@ -30,8 +30,8 @@ use crate::{
 /// The exit code after a second signal: 128 + SIGINT, as in shells.
 const IMPATIENT: i32 = 130;
 
-/// Place of `--access-key` in the help: before `--domain`, which it also precedes by name. Three flags are listed before
-/// those of the settings.
+/// Position of `--access-key` in the help: before `--domain`, as in the alphabetical order. Three flags precede those
+/// of the settings.
 const ACCESS_KEY_ORDER: usize = 3 + Setting::Domains as usize;
 
 /// The arguments of `stylobate serve`. A setting that is not given comes from its environment variable, such as
@@ -65,7 +65,7 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Returns the settings of the command line, the layer with the highest precedence.
+    /// Returns the settings given on the command line, as the layer with the highest precedence.
     fn layer(&self) -> anyhow::Result<Layer> {
         let mut layer = Layer::default();
         for (setting, text) in &self.settings.0 {
@@ -102,7 +102,7 @@ impl ServeArgs {
     }
 }
 
-/// Serves until SIGTERM or SIGINT. The error of a node that does not start carries its exit code.
+/// Serves until SIGTERM or SIGINT. If the node does not start, the error carries its exit code.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let resolved = args.resolve()?;
     let log = logging::filter(&resolved.config.settings.log).map_err(|reason| ServerError::Config {
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = resolved.config;
     logging::start(log, config.settings.log_format)?;
 
-    // From here on a signal starts a shutdown, which closes what the node has opened.
+    // From here on, a signal starts a shutdown, which closes everything that the node has opened.
     let mut shutdown = pin!(shutdown()?);
     // Closing the terminal must not end the node, not even during startup.
     let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
@@ -144,7 +144,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     Ok(served?)
 }
 
-/// Reloads the configuration and the certificate at each SIGHUP. Invalid ones are ignored.
+/// Reloads the configuration and the certificate on each SIGHUP. Invalid ones are ignored.
 async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Option<Arc<Tls>>) {
     while hangup.recv().await.is_some() {
         service_manager::notify("RELOADING=1");
@@ -168,7 +168,7 @@ async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Op
     }
 }
 
-/// Prints the addresses of the node and client settings.
+/// Prints the addresses of the node, and settings for its clients.
 fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     let s3 = doors.s3_address();
     let admin = doors.admin_address();
@@ -216,12 +216,13 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the address for a client on this machine: loopback for a door that listens on all addresses.
+/// Returns the address for clients on this machine: loopback for a door that listens on all addresses.
 fn reachable(door: SocketAddr) -> SocketAddr {
     if door.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, door.port())) } else { door }
 }
 
-/// Returns a future that completes at the first SIGTERM or SIGINT. After that, a second one exits the process at once.
+/// Returns a future that completes on the first SIGTERM or SIGINT. A second signal then exits the process
+/// immediately.
 fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;

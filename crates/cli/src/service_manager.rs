@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-/// Sends a state such as `READY=1`; does nothing without a service manager.
+/// Sends a state such as `READY=1`. Does nothing without a service manager.
 pub(crate) fn notify(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let message = match state {

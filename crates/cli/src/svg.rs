@@ -1,4 +1,4 @@
-//! Writes SVG documents: texts, lines and shapes, in colours for light and for dark screens.
+//! Writes SVG documents: texts, lines and shapes, in colours for light and dark screens.
 
 mod log_axis;
 #[cfg(test)]
@@ -9,11 +9,11 @@ use std::fmt::{self, Display, Write};
 pub(crate) use self::log_axis::LogAxis;
 
 const FONTS: &str = "system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif";
-/// Characters of a heading that fit into a width of 740 pixels.
+/// Maximum characters of a heading within a width of 740 pixels.
 const TITLE_CHARACTERS: usize = 84;
 
-/// A colour and its counterpart on a dark screen. Displayed as attributes that set `currentColor`; programs that know
-/// nothing of media queries show the light one.
+/// A colour and its counterpart for dark screens. `Display` writes the attributes that set `currentColor`; programs
+/// without support for media queries show the light one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint {
     class: &'static str,
@@ -57,7 +57,7 @@ impl Display for Paint {
     }
 }
 
-/// The side of a text that its position is.
+/// The point of a text that is placed at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextAnchor {
     Start,
@@ -84,12 +84,12 @@ pub(crate) struct Area {
     pub(crate) height: f64,
 }
 
-/// The text of a document. Writing to a String cannot fail.
+/// An SVG document being written. Writing to a `String` cannot fail.
 #[derive(Debug)]
 pub(crate) struct SvgDocument(String);
 
 impl SvgDocument {
-    /// Begins a document of a size in pixels.
+    /// Begins a document with this size in pixels.
     pub(crate) fn new(width: f64, height: f64, title: &str) -> Self {
         let mut svg = Self(String::new());
         svg.line(&format!(
@@ -105,7 +105,7 @@ impl SvgDocument {
         svg
     }
 
-    /// Draws a title, and a line below it.
+    /// Draws a title and a subtitle below it.
     pub(crate) fn heading(&mut self, x: f64, title: &str, subtitle: &str) {
         let title = escape(&shorten(title, TITLE_CHARACTERS));
         self.line(&format!(
@@ -115,7 +115,7 @@ impl SvgDocument {
         self.text(x, 54.0, TextAnchor::Start, Paint::FAINT, subtitle);
     }
 
-    /// Appends a line as it is.
+    /// Appends a line without escaping.
     pub(crate) fn line(&mut self, line: &str) {
         let _ = writeln!(self.0, "{line}");
     }
@@ -152,7 +152,7 @@ impl SvgDocument {
         ));
     }
 
-    /// Draws a line. `more` are further attributes, after a space.
+    /// Draws a line. `more` contains further attributes, after a space.
     pub(crate) fn rule(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint, more: &str) {
         let (x1, y1) = from;
         let (x2, y2) = to;
@@ -162,7 +162,7 @@ impl SvgDocument {
         ));
     }
 
-    /// Draws a filled rectangle. `more` are further attributes, after a space.
+    /// Draws a filled rectangle. `more` contains further attributes, after a space.
     pub(crate) fn rect(&mut self, area: Area, paint: Paint, more: &str, tooltip: &[String]) {
         let Area { x, y, width, height } = area;
         let tooltip = title(tooltip);
@@ -179,7 +179,7 @@ impl SvgDocument {
     }
 }
 
-/// Formats a tooltip of several lines; nothing without a line.
+/// Formats a tooltip of several lines; empty if there are no lines.
 fn title(lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
@@ -188,7 +188,7 @@ fn title(lines: &[String]) -> String {
     format!("<title>{}</title>", lines.join("\n"))
 }
 
-/// Truncates the text with `…`.
+/// Truncates a text, ending it with `…`.
 pub(crate) fn shorten(text: &str, characters: usize) -> String {
     if text.chars().count() <= characters {
         return text.to_owned();
@@ -196,7 +196,7 @@ pub(crate) fn shorten(text: &str, characters: usize) -> String {
     text.chars().take(characters.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Escapes text for XML; characters that XML does not allow become U+FFFD.
+/// Escapes a text for XML. Characters that XML does not allow become U+FFFD.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

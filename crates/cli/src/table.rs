@@ -1,15 +1,15 @@
-//! Text tables, and number formats for them.
+//! Text tables and number formats.
 
 use console::{measure_text_width, truncate_str};
 
-/// The alignment of a cell in its column.
+/// Alignment of a cell within its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellAlignment {
     Left,
     Right,
 }
 
-/// Formats rows of cells, with the first column left-aligned, the others right-aligned, and two spaces between them.
+/// Formats rows of cells, separated by two spaces. The first column is left-aligned, the others are right-aligned.
 pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut sides = vec![CellAlignment::Right; columns];
@@ -17,7 +17,7 @@ pub(crate) fn align(rows: &[Vec<String>]) -> String {
     align_by(rows, &sides)
 }
 
-/// Formats rows of cells with the given alignments (default: left), and two spaces between them.
+/// Formats rows of cells, separated by two spaces, with the given alignments (default: left).
 pub(crate) fn align_by(rows: &[Vec<String>], sides: &[CellAlignment]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -55,7 +55,7 @@ pub(crate) fn milliseconds(ms: f64) -> String {
     }
 }
 
-/// Formats a number of bytes in decimal units.
+/// Formats a number of bytes with a decimal unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     match units.into_iter().find(|(_, size)| bytes as f64 >= *size) {
@@ -64,24 +64,24 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a fraction in percent.
+/// Formats a fraction as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
-/// Draws a bar for `part` of `whole`, of at most `longest` characters, in steps of an eighth.
+/// Draws a bar for `part` of `whole`, at most `longest` characters long, in steps of an eighth of a character.
 pub(crate) fn bar(part: u64, whole: u64, longest: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (part as f64 / (whole as f64).max(1.0) * (longest * 8) as f64).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
 }
 
-/// Truncates a text to a display width, with an ellipsis at its end.
+/// Truncates a text to a display width, ending it with an ellipsis.
 pub(crate) fn truncate(text: &str, max_width: usize) -> String {
     truncate_str(text, max_width, "…").into_owned()
 }
 
-/// Formats a count with its noun: `1 request`, `2 requests`.
+/// Formats a count with its noun, such as `1 request` or `2 requests`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

@@ -1,4 +1,4 @@
-//! `stylobate convert` as a process: each format is read back, and there is a complete file or none.
+//! `stylobate convert` as a process: each format is read back, and the output is either complete or absent.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod files;
@@ -329,7 +329,7 @@ fn what_a_file_stores_as_dictionaries_is_stored_so_again_however_many_values_it_
     convert(folder.path(), &["b.parquet", "b.arrow"]);
     assert_eq!(read_file(&path("b.arrow")).columns(), batch.columns());
 
-    // ORC has dictionaries of strings only.
+    // ORC supports dictionaries of strings only.
     convert(folder.path(), &["b.parquet", "c.orc"]);
     convert(folder.path(), &["c.orc", "d.orc"]);
     convert(folder.path(), &["d.orc", "d.parquet"]);
@@ -382,7 +382,8 @@ fn an_interrupt_leaves_no_file() {
     }
 }
 
-/// A conversion killed at any moment leaves no invalid file under the name, and the next one leaves only its file.
+/// A conversion killed at any moment leaves no invalid file under the final name, and the next run leaves only its
+/// own file.
 #[test]
 fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
     let folder = tempfile::tempdir().unwrap();

@@ -58,7 +58,7 @@ fn all_tables_are_made_and_the_manifest_says_what_is_in_them() {
     let lineitem = folder.path().join("out/lineitem.parquet");
     let reader = SerializedFileReader::new(File::open(&lineitem).unwrap()).unwrap();
     assert_eq!(reader.metadata().file_metadata().num_rows(), 60_175);
-    // Types are exact, regardless of the writer's options.
+    // Types are exact, regardless of the options of the writer.
     let schema =
         ParquetRecordBatchReaderBuilder::try_new(File::open(&lineitem).unwrap()).unwrap().schema().clone();
     let type_of = |column: &str| schema.field_with_name(column).unwrap().data_type().to_string();

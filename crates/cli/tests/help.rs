@@ -1,9 +1,9 @@
-//! The help of every command, word for word, as a terminal of 100 columns shows it.
+//! The help of every command, word for word, as displayed in a terminal of 100 columns.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::process::Command;
 
-/// Returns what `stylobate COMMAND --help` prints.
+/// Returns the output of `stylobate COMMAND --help`.
 fn help(command: &[String]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_stylobate"))
         .args(command)
@@ -17,7 +17,7 @@ fn help(command: &[String]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the names of the sub-commands that a help lists.
+/// Returns the names of the subcommands listed in a help text.
 fn sub_commands(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = listed.take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("    "));

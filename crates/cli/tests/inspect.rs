@@ -40,7 +40,7 @@ fn json(folder: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&succeeds(folder, &[&["inspect", "--json"], args].concat())).unwrap()
 }
 
-/// Returns the line that begins with these words, regardless of indentation.
+/// Returns the line that begins with this text, ignoring indentation.
 fn line<'a>(text: &'a str, start: &str) -> &'a str {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let found = text.lines().find(|line| words(line).starts_with(start));
@@ -106,7 +106,7 @@ fn an_orc_file_is_shown_with_stripes_and_encodings() {
     assert_eq!(file["parts"][0]["columns"].as_array().unwrap().len(), 3);
 }
 
-/// Returns the ranges of all chunks and parts as offset and size, and the size of the footer.
+/// Returns the ranges of all chunks and parts, as offset and size, and the size of the footer.
 fn ranges(file: &Value) -> (Vec<(u64, u64)>, u64) {
     let parts = file["parts"].as_array().unwrap();
     let chunks = parts.iter().flat_map(|part| part["columns"].as_array().unwrap());

@@ -16,7 +16,7 @@ use std::{
 
 use eventually::eventually_blocking;
 
-/// Creates the command in an empty folder, without the variables of the test's environment.
+/// Creates the command in an empty folder, without the environment variables of the test process.
 fn stylobate(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
     let own = |name: &str| ["STYLOBATE_", "AWS_", "OTEL_"].iter().any(|own| name.starts_with(own));
@@ -40,7 +40,7 @@ fn failure(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), text.trim().to_owned())
 }
 
-/// A running node with its addresses.
+/// A running node and its addresses.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -96,12 +96,12 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits until the door to S3 refuses new connections, which is when the drain has begun.
+    /// Waits until the S3 door refuses new connections, which means that the drain has begun.
     fn refuses(&self) {
         eventually_blocking("new connections to be refused", || TcpStream::connect(&self.s3).is_err());
     }
 
-    /// Waits for the exit; returns the exit code and the log.
+    /// Waits for the process to exit; returns the exit code and the log.
     fn wait(&mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
@@ -329,7 +329,7 @@ fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
     for name in ["-TERM", "-INT"] {
         let folder = folder_with_data();
         let mut node = Running::start(folder.path(), &[]);
-        // A request in flight.
+        // Keeps a request in flight.
         let mut under_way = TcpStream::connect(&node.s3).unwrap();
         write!(under_way, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
         std::thread::sleep(Duration::from_millis(300));

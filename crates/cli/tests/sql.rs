@@ -26,7 +26,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Runs a command with text as its standard input, and returns its output.
+/// Runs a command with this text as its standard input, and returns its output.
 fn with_input(folder: &Path, args: &[&str], input: &str) -> String {
     let mut child = stylobate(folder, args);
     let mut child =

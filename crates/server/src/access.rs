@@ -1,4 +1,4 @@
-//! Access control: access keys, the buckets that each key reads, and those it writes.
+//! Access control: access keys, and the buckets that each may read or write.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,11 +16,11 @@ pub enum Action {
     Write,
 }
 
-/// Access keys of a node. An empty set allows everything: such a node listens on loopback only.
+/// Access keys of a node. An empty set allows everything, which is safe since such a node listens on loopback only.
 #[derive(Debug, Default)]
 pub struct AccessKeys {
     keys: BTreeMap<String, AccessKey>,
-    /// Distinguishes these keys from those of another configuration.
+    /// Random number that tells these keys from those of an earlier or later configuration.
     generation: u64,
 }
 
@@ -28,7 +28,7 @@ struct AccessKey {
     secret: Secret,
     bearer: Secret,
     buckets: AllowedBuckets,
-    /// Prefixes of the object keys that it opens; empty opens all keys.
+    /// Object key prefixes that it grants access to; empty grants access to all keys.
     prefixes: Vec<String>,
     write: bool,
 }
@@ -57,7 +57,7 @@ impl AccessKeys {
         Self { keys: keys.collect(), generation: rand::random() }
     }
 
-    /// Returns a number that no other configuration's keys have.
+    /// Returns the generation: a random number that tells these keys from those of any other configuration.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
@@ -118,7 +118,8 @@ impl AccessKeys {
         is_within && self.allows(id, bucket, action)
     }
 
-    /// Returns the prefixes of object keys that the key `id` opens: the empty one if it opens all.
+    /// Returns the object key prefixes that the key `id` grants access to: a single empty prefix if it is not
+    /// limited.
     #[cfg(feature = "sql")]
     pub(crate) fn prefixes(&self, id: Option<&str>) -> Vec<String> {
         let key = id.and_then(|id| self.keys.get(id));

@@ -5,27 +5,27 @@
 //! | `GET /healthz` | 200 while the process runs | everybody |
 //! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | everybody |
 //! | `GET /readyz?verbose` | the same, with the health of each part of the node | everybody |
-//! | `GET /` | the page: a web application, whose files are at `/web/` | a key for all buckets |
-//! | `GET /metrics` | counters for Prometheus, as OpenMetrics if that is accepted | a key for all buckets |
+//! | `GET /` | the status page: a web application, whose files are below `/web/` | a key for all buckets |
+//! | `GET /metrics` | counters for Prometheus, as OpenMetrics if the client accepts it | a key for all buckets |
 //! | `GET /api/stats` | counters as JSON | a key for all buckets |
-//! | `GET /api/session` | the caller's key, and what it may do | a key for all buckets |
+//! | `GET /api/session` | the caller's key and its rights | a key for all buckets |
 //! | `GET /api/health` | the health of each part of the node as JSON, with status 200 | a key for all buckets |
-//! | `GET /api/history` | samples of the last minutes, or of the last day | a key for all buckets |
-//! | `GET /api/hot` | the objects and folders that are read most | a key for all buckets and keys |
-//! | `GET /api/reads` | scans and queries under way | a key for all buckets and keys |
+//! | `GET /api/history` | samples of the last ten minutes or of the last day | a key for all buckets |
+//! | `GET /api/hot` | the most read objects and folders | a key for all buckets and keys |
+//! | `GET /api/reads` | running scans and queries | a key for all buckets and keys |
 //! | `GET /api/cluster` | the nodes of the cluster as JSON, or 404 | a key for all buckets |
-//! | `GET /api/list` | a level of a bucket | a key that reads what begins with the prefix |
-//! | `GET /api/inspect` | the metadata of a file | a key that reads the object |
-//! | `GET /api/rows` | the first rows of a file | a key that reads the object |
-//! | `POST /api/sql` | the first rows of a query, or 404 on a node without SQL | any key, for what it reads |
-//! | `POST /api/reads/cancel` | ends a scan or query | a key that writes to all buckets |
-//! | `POST /api/warm` | loads a prefix; number of objects and bytes | a key that writes to the bucket |
-//! | `POST /api/evict` | drops a prefix; number of objects | a key that writes to the bucket |
-//! | `POST /api/drain` | takes the node out of its cluster's placement, or back; the cluster | a key that writes to all buckets |
+//! | `GET /api/list` | one level of a bucket | a key that may read the prefix |
+//! | `GET /api/inspect` | the metadata of a file | a key that may read the object |
+//! | `GET /api/rows` | the first rows of a file | a key that may read the object |
+//! | `POST /api/sql` | the first rows of a query, or 404 on a node without SQL | any key, for the data that it may read |
+//! | `POST /api/reads/cancel` | cancels a scan or query | a key with write access to all buckets |
+//! | `POST /api/warm` | loads the objects with a prefix; number of objects and bytes | a key with write access to the bucket |
+//! | `POST /api/evict` | evicts the objects with a prefix; number of objects | a key with write access to the bucket |
+//! | `POST /api/drain` | takes the node out of its cluster's placement, or back in; state of the cluster | a key with write access to all buckets |
 //!
-//! A key is sent as `Authorization: Bearer SECRET` or as HTTP basic authentication with id and secret. A node without
-//! keys needs none, and listens on loopback only. Posts must be `application/json`, which no page of another site can
-//! send.
+//! Clients send a key as `Authorization: Bearer SECRET` or as HTTP basic authentication with id and secret. A node
+//! without keys needs none, and listens on loopback only. POST requests must have the content type
+//! `application/json`, which a page of another site cannot send.
 
 mod browse;
 mod metrics;
@@ -69,7 +69,7 @@ use crate::{
     warm::warm,
 };
 
-/// Files that are described or previewed at the same time.
+/// Maximum files that are described or previewed concurrently.
 const MAX_PREVIEWS: usize = 4;
 const DEFAULT_HOT: usize = 20;
 const MAX_HOT: usize = 200;
@@ -174,12 +174,12 @@ async fn statistics(State(admin): AdminState) -> Response {
     fresh(stats::collect(&admin.node))
 }
 
-/// Answers with a document of this moment.
+/// Answers with a JSON document that must not be cached.
 fn fresh(document: impl Serialize) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], Json(document)).into_response()
 }
 
-/// Answers with a document, or why there is none.
+/// Answers with a JSON document that must not be cached, or with the refusal.
 fn fresh_or_refusal(document: Result<impl Serialize, AdminRejection>) -> Response {
     match document {
         Ok(document) => fresh(document),
@@ -187,18 +187,18 @@ fn fresh_or_refusal(document: Result<impl Serialize, AdminRejection>) -> Respons
     }
 }
 
-/// The caller, as the page greets it.
+/// The caller's key and rights, for the status page.
 #[derive(Serialize)]
 struct SessionReport {
     version: &'static str,
     /// True if the node has access keys.
     keys: bool,
     access_key: Option<String>,
-    /// The buckets of which it may change what is cached.
+    /// Buckets whose cached data the caller may change.
     may_change: Vec<String>,
-    /// True if it may end reads, and take the node out of placement.
+    /// True if the caller may cancel reads and take the node out of placement.
     may_operate: bool,
-    /// True if the node answers SQL at `POST /api/sql`.
+    /// True if the node answers queries at `POST /api/sql`.
     sql: bool,
 }
 
@@ -225,7 +225,7 @@ async fn health(State(admin): AdminState) -> Response {
 #[serde(deny_unknown_fields)]
 struct HistoryQuery {
     every: SampleInterval,
-    /// Returns samples after this moment only, in milliseconds since 1970.
+    /// Returns only samples after this time, in milliseconds since 1970.
     #[serde(default)]
     since: u64,
 }
@@ -244,7 +244,7 @@ struct HotQuery {
     top: Option<usize>,
 }
 
-/// What is read most of all buckets.
+/// The most read objects and folders of all buckets.
 #[derive(Serialize)]
 struct HotReport {
     objects: Vec<HotEntry>,
@@ -270,7 +270,7 @@ async fn hot(State(admin): AdminState, query: Result<Query<HotQuery>, QueryRejec
     })
 }
 
-/// Returns the keys of all buckets that are read most, at most `top`.
+/// Returns the most read keys of all buckets, at most `top`.
 fn hottest(node: &Node, top: usize, of: impl Fn(&Bucket) -> Vec<HotKey>) -> Vec<HotEntry> {
     let mut entries = Vec::new();
     for bucket in node.buckets() {
@@ -310,7 +310,7 @@ async fn cancel_read(
 const WRONG_QUERY: AdminRejection =
     (StatusCode::BAD_REQUEST, "a parameter is missing, unknown or not a number");
 
-/// Returns the bucket of an object or prefix, if its sender may read it.
+/// Returns the bucket of an object or prefix, if the caller may read it.
 fn readable<'a>(
     admin: &'a AdminContext,
     headers: &HeaderMap,
@@ -446,7 +446,7 @@ struct WarmTarget {
     prefix: String,
 }
 
-/// Returns the bucket of a post, if its sender may change what is cached of it.
+/// Returns the bucket of a POST request, if the caller may change its cached data.
 fn bucket_of<'a>(
     admin: &'a AdminContext,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Asks the admin door of a node for JSON documents, and sends it some.
+//! A client of a node's admin door, which exchanges JSON documents.
 
 use std::{fmt, time::Duration};
 
@@ -36,17 +36,17 @@ impl fmt::Debug for AdminClient {
     }
 }
 
-/// Reason for a missing answer.
+/// Error of a request.
 pub(crate) enum AdminRequestError {
     /// The door has no such document.
     NotFound,
-    /// Any other, for people.
+    /// Any other error, as a human-readable text.
     Other(String),
 }
 
 impl AdminClient {
-    /// Creates a client of the admin door at `url`, such as `http://127.0.0.1:9001`. `secret` is that of an access key
-    /// for all buckets, on a node with access keys.
+    /// Creates a client of the admin door at `url`, such as `http://127.0.0.1:9001`. If the node has access keys,
+    /// `secret` is the secret of a key for all buckets.
     pub fn new(url: &str, secret: Option<Secret>) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(connector(None));
         Self { client, url: url.trim_end_matches('/').to_owned(), secret }
@@ -57,7 +57,7 @@ impl AdminClient {
         without_credentials(&self.url)
     }
 
-    /// Asks for the document at `path`, such as `/api/stats`.
+    /// Requests the document at `path`, such as `/api/stats`.
     ///
     /// # Errors
     ///
@@ -75,13 +75,13 @@ impl AdminClient {
         })
     }
 
-    /// Asks for a document, and returns why there is none.
+    /// Requests a document; the error distinguishes a missing document from other failures.
     pub(crate) async fn fetch<T: DeserializeOwned>(&self, path: &str) -> Result<T, AdminRequestError> {
         let request = Request::get(format!("{}{path}", self.url));
         self.ask_in_time(request, Body::empty(), "all buckets").await
     }
 
-    /// Sends a document, and returns the answer or why there is none.
+    /// Posts a document, and returns the answer; the error distinguishes a missing document from other failures.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -92,7 +92,7 @@ impl AdminClient {
         self.ask_in_time(request, body, "all buckets that may write").await
     }
 
-    /// `rights` says what the access key must be for.
+    /// Sends a request with a timeout. `rights` names the rights that the access key needs, for the error.
     async fn ask_in_time<T: DeserializeOwned>(
         &self,
         request: Builder,

@@ -5,7 +5,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use crate::config::{AccessKeyConfig, Secret};
 
-/// The node's keys in the form that the admin door receives them. An empty set admits everybody.
+/// The node's keys in the form in which the admin door receives them. An empty set admits everyone.
 pub(crate) struct AdminKeys {
     keys: Vec<AdminKey>,
 }
@@ -18,7 +18,8 @@ impl std::fmt::Debug for AdminKeys {
 
 struct AdminKey {
     config: AccessKeyConfig,
-    /// `base64(id:secret)`, as HTTP basic authentication sends it. Credentials are compared with it, not decoded.
+    /// `base64(id:secret)`, the form that HTTP basic authentication sends. Credentials are compared with it, not
+    /// decoded.
     basic: Secret,
 }
 
@@ -61,17 +62,18 @@ impl AdminKeys {
         self.check(headers, |key| key.buckets.iter().any(|name| name == "*"))
     }
 
-    /// Checks access to names of objects in all buckets, which a key for some prefixes does not have.
+    /// Checks access to names of objects in all buckets, which a key that is limited to prefixes does not have.
     pub(crate) fn may_see_names(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.prefixes.is_empty() && key.buckets.iter().any(|name| name == "*"))
     }
 
-    /// Checks the right to change what is cached of a bucket: the key must write to it.
+    /// Checks the right to change the cached data of a bucket: the key must have write access to it.
     pub(crate) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
     }
 
-    /// Checks the right to take the node out of its cluster's placement: the key must write to all buckets.
+    /// Checks the right to take the node out of its cluster's placement: the key must have write access to all
+    /// buckets.
     pub(crate) fn may_drain(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
         self.check(headers, |key| {
             key.write && key.prefixes.is_empty() && key.buckets.iter().any(|name| name == "*")
@@ -92,23 +94,23 @@ impl AdminKeys {
         })
     }
 
-    /// Checks the right to end the reads of others: the key must write to all buckets.
+    /// Checks the right to cancel reads of other callers: the key must have write access to all buckets.
     pub(crate) fn may_cancel(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
         self.may_drain(headers)
     }
 
-    /// Returns true if callers need a key.
+    /// Returns true if callers must send a key.
     pub(crate) fn are_needed(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Returns the id of the key that was sent; the first if several have its secret.
+    /// Returns the id of the key that the caller sent; the first one if several share its secret.
     pub(crate) fn id_of(&self, headers: &HeaderMap) -> Option<String> {
         let known = self.known(headers).ok()?;
         known.first().map(|key| key.id.clone())
     }
 
-    /// Returns the id of the key that was sent; `None` if callers need none.
+    /// Returns the id of the key that the caller sent; `None` on a node without keys.
     #[cfg(feature = "sql")]
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Option<String>, AdminAuthError> {
         self.check(headers, |_| true)?;
@@ -133,7 +135,7 @@ impl AdminKeys {
         }
     }
 
-    /// Returns the keys that were sent.
+    /// Returns the keys that match the credentials in the headers.
     fn known(&self, headers: &HeaderMap) -> Result<Vec<&AccessKeyConfig>, AdminAuthError> {
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let (scheme, credentials) =

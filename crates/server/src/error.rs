@@ -1,4 +1,4 @@
-//! Errors that keep a node from starting or serving, and the exit code of each.
+//! Errors that keep a node from starting or serving, and their exit codes.
 
 use std::{io, net::SocketAddr};
 
@@ -7,7 +7,7 @@ use crate::provenance::Provenance;
 /// The result of an operation of this crate.
 pub type Result<T, E = ServerError> = std::result::Result<T, E>;
 
-/// An error of this crate. Each prints as one line that says what to change.
+/// An error of this crate. Each formats as one line that says what to change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -51,14 +51,14 @@ pub enum ServerError {
         address: SocketAddr,
     },
 
-    /// Another process listens there. Stop it, or choose another port.
+    /// The address is already in use. Stop the other process, or choose another port.
     #[error("the {door} door cannot use {address}: the port is in use; choose another with {setting}")]
     PortInUse {
         /// The door: `s3`, `flight`, `admin` or `peer`.
         door: &'static str,
         /// The address to listen on.
         address: SocketAddr,
-        /// The flag or key that sets another.
+        /// The flag or key that sets another address.
         setting: &'static str,
     },
 
@@ -73,7 +73,8 @@ pub enum ServerError {
         source: io::Error,
     },
 
-    /// An origin is the node itself, so each read would trigger the next without end. Name the object store's endpoint.
+    /// An origin is the node itself, so each read would trigger another without end. Name the object store's
+    /// endpoint.
     #[error(
         "bucket {bucket}: the origin would be this node's own s3 door: {place} says {endpoint}; name the object \
          store's endpoint there, or let the node listen elsewhere with --listen"
@@ -87,7 +88,8 @@ pub enum ServerError {
         place: String,
     },
 
-    /// The admin door of a node does not say what its cluster is, or does not drain it. Check the URL, the secret, and that the node runs.
+    /// The state of a cluster could not be fetched from a node's admin door, or the node could not be drained. Check
+    /// the URL, the secret, and that the node runs.
     #[error("{url}: {reason}")]
     ClusterStatus {
         /// The URL of the admin door, without credentials.
@@ -96,7 +98,7 @@ pub enum ServerError {
         reason: String,
     },
 
-    /// The admin door of a node does not answer as expected. Check the URL, the secret, and that the node runs.
+    /// The admin door of a node did not answer as expected. Check the URL, the secret, and that the node runs.
     #[error("{url}: {reason}")]
     AdminDoor {
         /// The URL of the admin door, without credentials.
@@ -105,7 +107,7 @@ pub enum ServerError {
         reason: String,
     },
 
-    /// An origin does not answer, or refuses. Check its URL, its credentials and the network.
+    /// An origin does not answer, or refuses the request. Check its URL, its credentials and the network.
     #[error("bucket {bucket}: origin {origin} cannot be reached: {reason}")]
     OriginUnreachable {
         /// The bucket of the origin.
@@ -116,8 +118,8 @@ pub enum ServerError {
         reason: String,
     },
 
-    /// The page cache cannot be opened: its folder is locked or cannot be written, or its options do not fit
-    /// together. Choose another folder, or other options.
+    /// The page cache cannot be opened: its folder is locked or cannot be written, or its options contradict each
+    /// other. Choose another folder, or other options.
     #[error("{source}")]
     Cache {
         /// The storage crate's error.

@@ -1,4 +1,4 @@
-//! What the node did lately: samples of its counters, one per second for ten minutes and one per minute for a day.
+//! Recent history of the node: samples of its counters, one per second for ten minutes and one per minute for a day.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use stylobate_storage::LatencyCounts;
 
-/// Time by which the timer may be early.
+/// Tolerance for a timer that fires early.
 const EARLY: Duration = Duration::from_millis(100);
 
 /// Interval of samples.
@@ -38,7 +38,7 @@ impl SampleInterval {
     }
 }
 
-/// Counts by the source that bytes came from.
+/// Counts by the source of the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct SourceCounts {
     pub(crate) memory: u64,
@@ -60,7 +60,7 @@ impl SourceCounts {
     }
 }
 
-/// The counters of a node since it started, and its gauges, at one moment.
+/// Cumulative counters since the node started, and current gauges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeTotals {
     pub(crate) requests: u64,
@@ -77,34 +77,34 @@ pub(crate) struct NodeTotals {
     pub(crate) disk_used: u64,
 }
 
-/// What happened in one interval. Counts are those of the interval, not per second.
+/// A sample of one interval. Counts are totals over the interval, not rates per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct HistorySample {
     /// End of the interval, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// Its length.
+    /// Length of the interval.
     pub(crate) seconds: f64,
-    /// Requests of the S3 door that were answered.
+    /// Requests answered by the S3 door.
     pub(crate) requests: u64,
-    /// Of these, the ones answered with a status of 500 or more.
+    /// Requests among them that were answered with a status of 500 or more.
     pub(crate) errors: u64,
-    /// Bytes of the bodies that the S3 door sent.
+    /// Bytes of the bodies sent by the S3 door.
     pub(crate) bytes_out: u64,
-    /// Rows that the Flight door sent.
+    /// Rows sent by the Flight door.
     pub(crate) flight_rows: u64,
-    /// Bytes that the Flight door sent.
+    /// Bytes sent by the Flight door.
     pub(crate) flight_bytes: u64,
     /// Reads by source: pieces from memory and disk, and requests to peers, to origins and past the cache.
     pub(crate) reads: SourceCounts,
-    /// Bytes handed to readers, by source.
+    /// Bytes delivered to readers, by source.
     pub(crate) bytes: SourceCounts,
-    /// Time until an answer of the S3 door was ready; `None` without a request.
+    /// Time until an answer of the S3 door was ready; `None` if there were no requests.
     pub(crate) latency: Option<LatencyQuantiles>,
-    /// Requests that origins answered.
+    /// Requests answered by origins.
     pub(crate) origin_requests: u64,
-    /// Time to the first byte of an origin's answer; `None` without a request.
+    /// Time to the first byte of an origin's answer; `None` if there were no requests.
     pub(crate) origin_latency: Option<LatencyQuantiles>,
-    /// Requests of the S3 door under way at the end of the interval.
+    /// Requests of the S3 door in flight at the end of the interval.
     pub(crate) in_flight: u64,
     /// Bytes of the memory budget in use at the end of the interval.
     pub(crate) memory_used: u64,
@@ -131,7 +131,7 @@ impl LatencyQuantiles {
     }
 }
 
-/// The samples of a node. Their number is bounded.
+/// The samples of a node, bounded in number.
 #[derive(Debug)]
 pub(crate) struct History {
     rings: Mutex<[SampleRing; 2]>,
@@ -155,7 +155,7 @@ struct SampleRing {
 /// Samples of one interval, as `GET /api/history` returns them.
 #[derive(Debug, Serialize)]
 pub(crate) struct HistoryReport {
-    /// Interval of the samples.
+    /// Interval between samples, in milliseconds.
     pub(crate) every_ms: u64,
     /// Number of samples that the node keeps.
     pub(crate) capacity: usize,
@@ -164,7 +164,7 @@ pub(crate) struct HistoryReport {
 }
 
 impl History {
-    /// Adds the totals of a moment: `now`, which is `at_ms` milliseconds after 1970. Called about once per second.
+    /// Records the totals at `now`, which is `at_ms` milliseconds after 1970. Called about once per second.
     pub(crate) fn record(&self, now: Instant, at_ms: u64, totals: &NodeTotals) {
         for ring in &mut *self.rings.lock() {
             ring.record(now, at_ms, totals);

@@ -1,8 +1,8 @@
-//! The objects and folders of a bucket that were read most, in bounded memory.
+//! The most read objects and folders of a bucket, in bounded memory.
 //!
-//! The space-saving algorithm (Metwally et al., "Efficient Computation of Frequent and Top-k Elements in Data Streams",
-//! 2005): a new key takes over the counter of the key with the fewest reads, so a count may be too high by that much,
-//! and never too low. Counts are halved every ten minutes.
+//! Uses the space-saving algorithm (Metwally et al., "Efficient Computation of Frequent and Top-k Elements in Data
+//! Streams", 2005): a new key takes over the counter of the key with the fewest reads, so a count may be too high by
+//! that number, but is never too low. Counts are halved every ten minutes.
 
 use std::{
     collections::HashMap,
@@ -12,12 +12,13 @@ use std::{
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// Keys that are counted at the same time.
+/// Maximum keys that are counted at the same time.
 const CAPACITY: usize = 256;
-/// Reads per second of which each is counted; of those beyond, one in `STRIDE` counts for all of them.
+/// Reads per second that are all counted. Of the reads beyond them, one in `STRIDE` is counted, with a weight of
+/// `STRIDE`.
 const COUNTED_ALL: u64 = 1_000;
 const STRIDE: u64 = 16;
-/// Seconds after which counts are halved.
+/// Interval in seconds at which counts are halved.
 const HALF_LIFE: u64 = 600;
 
 /// Counts the reads of a bucket by object and by folder.
@@ -34,16 +35,16 @@ struct CountedKeys {
     seconds: u64,
 }
 
-/// A key that was read often.
+/// A frequently read key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct HotKey {
     /// The key of the object, or the prefix of a folder.
     pub(crate) key: String,
-    /// Reads, those before the last ten minutes counting half, and so on.
+    /// Number of reads; reads from before the last halving count half, and so on.
     pub(crate) reads: u64,
-    /// Bytes of these.
+    /// Bytes of these reads.
     pub(crate) bytes: u64,
-    /// Reads that may be counted too much, since another key had the counter before.
+    /// Maximum error of `reads`: the reads of the key that had the counter before.
     pub(crate) overcount: u64,
 }
 
@@ -60,7 +61,7 @@ impl HotKeys {
         }
     }
 
-    /// Notes that a second has passed.
+    /// Marks the end of a second.
     pub(crate) fn tick(&self) {
         self.reads_this_second.store(0, Ordering::Relaxed);
         let mut counted = self.counted.lock();
@@ -71,19 +72,19 @@ impl HotKeys {
         }
     }
 
-    /// Returns at most `most` objects, those read most first.
+    /// Returns at most `most` objects, the most read first.
     pub(crate) fn objects(&self, most: usize) -> Vec<HotKey> {
         self.counted.lock().objects.top(most)
     }
 
-    /// Returns at most `most` folders, each counted with the objects directly in it.
+    /// Returns at most `most` folders, each counted with the objects directly in it, the most read first.
     pub(crate) fn folders(&self, most: usize) -> Vec<HotKey> {
         self.counted.lock().folders.top(most)
     }
 }
 
-/// Returns the number of reads that the `nth` of a second stands for; `None` if it is not counted. The choice is spread
-/// by the golden ratio, so that it does not follow the period of a client's loop.
+/// Returns the weight of the `nth` read of a second; `None` if it is not counted. Sampling follows the golden ratio,
+/// so that it does not align with the period of a client's loop.
 fn weight_of(nth: u64) -> Option<u64> {
     if nth < COUNTED_ALL {
         return Some(1);
@@ -117,7 +118,7 @@ impl SpaceSaving {
         self.counters.insert(key.into(), KeyCounter { reads: overcount + weight, bytes, overcount });
     }
 
-    /// Removes the key with the fewest reads, and returns their number.
+    /// Removes the key with the fewest reads, and returns its number of reads.
     fn take_smallest(&mut self) -> u64 {
         let smallest = self.counters.iter().min_by_key(|(_, counter)| counter.reads);
         let Some((key, counter)) = smallest.map(|(key, counter)| (key.clone(), *counter)) else { return 0 };
@@ -188,7 +189,7 @@ mod tests {
         assert!((95_000..107_000).contains(&counted), "{counted}");
 
         let hot = HotKeys::default();
-        // A loop of sixteen objects, each of which is counted in turn.
+        // In a loop over sixteen objects, each of them gets its share of the counted reads.
         (0..64_000).for_each(|n| hot.record(&format!("{}", n % 16), 1));
         let objects = hot.objects(100);
         assert_eq!(objects.len(), 16);

@@ -1,4 +1,4 @@
-//! Connector of the node's own HTTP clients: plain, or TLS with the system's trusted certificates.
+//! Connectors for the node's own HTTP clients: plain text, or TLS with the system's trusted certificates.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::ServerName;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time without an acknowledgement after which a server is considered gone.
+/// Time without an acknowledgement after which a server is considered dead.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works. Certificates
-/// must be for `name` if it is given, else for the host of the URL.
+/// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works. The
+/// server's certificate must be for `name` if given, or else for the host of the URL.
 pub(crate) fn connector(name: Option<&str>) -> HttpsConnector<HttpConnector> {
     let (builder, http) = parts(name);
     builder.enable_http1().wrap_connector(http)
 }
 
-/// Returns such a connector for HTTP/2.
+/// Returns a connector like [`connector`]'s for HTTP/2.
 #[cfg(feature = "sql")]
 pub(crate) fn http2_connector(name: Option<&str>) -> HttpsConnector<HttpConnector> {
     let (builder, http) = parts(name);

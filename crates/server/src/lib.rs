@@ -1,9 +1,9 @@
-//! The storage node: buckets of object storage read through a cache, served over S3 and Arrow Flight.
+//! The storage node: serves buckets of object storage through a cache, over S3 and Arrow Flight.
 //!
 //! A [`Node`] holds the buckets and the cache. [`Doors`] accept clients: one speaks S3, one Arrow Flight, and the
-//! third (admin) answers health checks, metrics, statistics, warming and eviction. A fourth is for the other nodes of
-//! a cluster, if the node is in one. A
-//! [`NodeConfig`](config::NodeConfig) is built in code or from a file, the environment and flags.
+//! third (admin) serves health checks, metrics, statistics, warming and eviction. A node in a cluster has a fourth
+//! door for the other nodes. A [`NodeConfig`](config::NodeConfig) is built in code, or from a file, the environment
+//! and flags.
 //!
 //! ```
 //! use stylobate_server::{Doors, Node, config::{BucketConfig, NodeConfig}};

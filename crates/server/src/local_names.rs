@@ -1,8 +1,8 @@
 //! Host names that a node without access keys answers to.
 //!
-//! Such a node listens on loopback only, which does not keep out a web page in a browser of the same machine: a page
-//! can have its own name resolved to 127.0.0.1 and send the node any request. The browser sends the page's name as
-//! Host and Origin, by which such requests are refused.
+//! Such a node listens on loopback only, which does not keep out a web page in a browser on the same machine: a page
+//! can have its own name resolved to 127.0.0.1 and send the node any request. The browser sends the page's name in
+//! Host and Origin, by which the node recognizes and refuses such requests.
 
 use std::net::IpAddr;
 
@@ -11,10 +11,10 @@ use http::{
     header::{HOST, ORIGIN},
 };
 
-/// Message to a refused client.
+/// Message for a refused client.
 pub(crate) const REFUSED: &str = "This node has no access keys and answers to names of this machine only: use localhost or 127.0.0.1, name the host with --domain, or configure an access key.";
 
-/// Returns true if the request names a host that is not of this machine, or comes from a page that is not.
+/// Returns true if the request names a host other than this machine, or was sent by a web page of another host.
 /// `checks_page` is false if the page is known to be allowed.
 pub(crate) fn is_foreign(uri: &Uri, headers: &HeaderMap, domains: &[String], checks_page: bool) -> bool {
     let text = |name| headers.get(name).map(|value: &http::HeaderValue| value.to_str().unwrap_or("?"));

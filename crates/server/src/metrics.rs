@@ -1,6 +1,6 @@
-//! Counts requests as they are answered: a few atomic additions for the frequent ones, without a lock.
+//! Counts requests as they are answered. The frequent ones cost a few atomic additions and no lock.
 //!
-//! Counters of the cache and the readers are read from these when requested.
+//! Counters of the cache and the readers are not copied here, but read at scrape time.
 
 mod flight;
 mod requests;
@@ -23,9 +23,9 @@ pub use self::{flight::FlightStats, requests::BucketRequests};
 /// The counters of a node's doors.
 #[derive(Debug)]
 pub struct Metrics {
-    /// By bucket. The set is fixed while a node runs, so that clients cannot create labels.
+    /// By bucket. The set is fixed while a node runs, so that clients cannot create metric labels.
     buckets: BTreeMap<String, Arc<BucketRequests>>,
-    /// Requests without a bucket, or for one that the node does not have.
+    /// Requests without a bucket, or for a bucket that the node does not have.
     elsewhere: Arc<BucketRequests>,
     flight: FlightMetrics,
     in_flight: Arc<AtomicU64>,
@@ -46,7 +46,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the counters of the requests to a bucket.
+    /// Returns the counters of the requests to a bucket, or of those without a known bucket.
     pub fn bucket(&self, name: Option<&str>) -> &Arc<BucketRequests> {
         name.and_then(|name| self.buckets.get(name)).unwrap_or(&self.elsewhere)
     }
@@ -123,7 +123,7 @@ fn server_errors(codes: &BTreeMap<u16, u64>) -> u64 {
     codes.iter().filter(|(code, _)| **code >= 500).map(|(_, count)| count).sum()
 }
 
-/// Counts something as in progress until it is dropped.
+/// Guard that counts something as in progress until it is dropped.
 #[derive(Debug)]
 pub struct InFlightGuard(Arc<AtomicU64>);
 
@@ -151,7 +151,7 @@ pub struct RequestStats {
     pub connections: u64,
     /// Requests answered.
     pub requests: u64,
-    /// Of these, the ones answered with a status of 500 or more.
+    /// Requests among them that were answered with a status of 500 or more.
     pub errors: u64,
     /// Bytes of all bodies sent.
     pub bytes_out: u64,
@@ -168,7 +168,7 @@ pub struct BucketRequestStats {
     pub bucket: String,
     /// Requests answered.
     pub requests: u64,
-    /// Of these, the ones answered with a status of 500 or more.
+    /// Requests among them that were answered with a status of 500 or more.
     pub errors: u64,
     /// Bytes of the bodies sent.
     pub bytes_out: u64,
@@ -189,7 +189,7 @@ pub struct OperationStats {
     pub bytes_out: u64,
     /// Median time until an answer was ready; estimated from a histogram.
     pub p50_ms: f64,
-    /// 99th percentile of the same.
+    /// 99th percentile of that time.
     pub p99_ms: f64,
     /// Histogram of the time until answers were ready.
     #[serde(skip)]

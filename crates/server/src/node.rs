@@ -1,4 +1,4 @@
-//! The node: its buckets, each read through one shared cache, and its access keys.
+//! The node: its buckets, which share one cache, and its access keys.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ pub struct Bucket {
     options: BTreeMap<String, String>,
     follow_links: bool,
     hot_keys: HotKeys,
-    /// Creation time reported to clients: when the node was opened.
+    /// Creation time reported to clients: the time at which the node was opened.
     pub created: DateTime<Utc>,
 }
 
@@ -63,12 +63,12 @@ impl Bucket {
         self.rules.read().clone()
     }
 
-    /// Returns true if a configuration is about the same objects.
+    /// Returns true if a configuration refers to the same origin.
     fn is_same_place(&self, config: &BucketConfig) -> bool {
         self.url == config.url && self.options == config.options && self.follow_links == config.follow_links
     }
 
-    /// Returns the counts of what was read most.
+    /// Returns the read counts by object and folder.
     pub(crate) fn hot_keys(&self) -> &HotKeys {
         &self.hot_keys
     }
@@ -95,7 +95,7 @@ fn join_cluster(config: &NodeConfig, origins: &[Origin]) -> Result<Option<Arc<Cl
     joined.map(|cluster| Some(Arc::new(cluster)))
 }
 
-/// A storage node. Its doors share one; it is independent of the sockets that listen.
+/// A storage node, shared by its doors and independent of the sockets that listen.
 #[derive(Debug)]
 pub struct Node {
     buckets: BTreeMap<String, Bucket>,
@@ -157,7 +157,7 @@ impl Node {
             buckets: buckets.collect(),
             keys: RwLock::new(Arc::new(AccessKeys::new(&config.access_keys))),
             admin_keys: RwLock::new(Arc::new(AdminKeys::new(&config.access_keys))),
-            // Without a Flight door, nothing is decoded.
+            // Without a Flight door, no columns are decoded.
             cache: match config.settings.flight {
                 Some(_) => Cache::over(pages),
                 None => Cache::passing(pages),
@@ -179,7 +179,7 @@ impl Node {
         self.buckets.get(name)
     }
 
-    /// Returns all buckets, by name.
+    /// Returns all buckets, sorted by name.
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {
         self.buckets.values()
     }
@@ -189,16 +189,16 @@ impl Node {
         self.keys.read().clone()
     }
 
-    /// Returns the same keys in the form that the admin door receives them.
+    /// Returns the access keys in the form in which the admin door receives them.
     pub(crate) fn admin_keys(&self) -> Arc<AdminKeys> {
         self.admin_keys.read().clone()
     }
 
-    /// Takes over access keys and the rules of buckets from a reloaded configuration. Requests in progress keep the
-    /// former ones. Returns the other differences, which a running node cannot take over.
+    /// Applies access keys and bucket rules from a reloaded configuration. Requests in progress keep the former ones.
+    /// Returns the other differences, which a running node cannot apply.
     ///
     /// Fails with [`ServerError::Exposed`](crate::ServerError::Exposed) if a node without keys would listen beyond
-    /// loopback; then nothing is taken over.
+    /// loopback; the configuration then remains unchanged.
     pub fn reload(&self, config: &NodeConfig) -> Result<Vec<String>> {
         config.check_exposure()?;
         let mut left = Vec::new();
@@ -232,12 +232,12 @@ impl Node {
         Ok(left)
     }
 
-    /// Returns the page cache that all buckets share.
+    /// Returns the page cache, which all buckets share.
     pub fn cache(&self) -> &PageCache {
         self.cache.pages()
     }
 
-    /// Returns the cache of decoded columns of all buckets, in the same memory budget as the pages.
+    /// Returns the cache of decoded columns of all buckets, which shares the pages' memory budget.
     pub fn columns(&self) -> &Cache {
         &self.cache
     }
@@ -247,12 +247,12 @@ impl Node {
         self.logs_access
     }
 
-    /// Returns true if any bucket has CORS rules, so that answers differ by page.
+    /// Returns true if any bucket has CORS rules, so that answers depend on the requesting page.
     pub(crate) fn has_cors(&self) -> bool {
         self.has_cors.load(Ordering::Relaxed)
     }
 
-    /// Returns the traces that requests are part of, if enabled.
+    /// Returns the request traces, if enabled.
     pub(crate) fn traces(&self) -> Option<&Traces> {
         self.traces.as_ref()
     }
@@ -262,12 +262,12 @@ impl Node {
         &self.metrics
     }
 
-    /// Returns what the node did lately.
+    /// Returns the recent history of the node.
     pub(crate) fn history(&self) -> &History {
         &self.history
     }
 
-    /// Returns the scans and queries under way.
+    /// Returns the running scans and queries.
     pub(crate) fn running_reads(&self) -> &RunningReads {
         &self.running_reads
     }
@@ -287,7 +287,7 @@ impl Node {
         self.cluster.as_ref().map(|cluster| cluster.known_nodes()).unwrap_or_default()
     }
 
-    /// Returns the bytes that the readers of all buckets got.
+    /// Returns the bytes that the readers of all buckets received.
     pub(crate) fn traffic(&self) -> NodeTraffic {
         let mut traffic = NodeTraffic::default();
         for reads in self.buckets().map(|bucket| bucket.reader.stats()) {

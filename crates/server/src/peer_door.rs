@@ -1,16 +1,16 @@
-//! The peer door: requests of the other nodes of the cluster.
+//! The peer door: serves requests of the other nodes of the cluster.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `POST /v1/hello` | what this node tells about itself |
-//! | `GET /v1/pages` | an upgrade to a connection for reads: runs of blocks of one version of an object, in signed frames |
+//! | `POST /v1/hello` | this node's hello |
+//! | `GET /v1/pages` | an upgrade to a page connection: runs of blocks of one version of an object, in signed frames |
 //! | `POST /v1/describe` | the current version of an object |
-//! | `POST /v1/wrote` | nothing, once all who must know of a write do |
-//! | `POST /v1/evict` | the number of objects with a prefix that were dropped from the cache |
+//! | `POST /v1/wrote` | empty, once every node that must know of the write does |
+//! | `POST /v1/evict` | the number of objects with a prefix that were evicted from the cache |
 //!
-//! Every request is signed with the secret of the cluster, and so is every answer. The rights of clients are checked by the
-//! node that has their request. The status is 404 if the object does not exist, 412 if it was replaced, 503 if this node
-//! has no answer, and 409 if the two nodes do not share the bucket.
+//! Every request and every answer is signed with the cluster's secret. The node that received a client's request
+//! checks the rights of the client. The status is 404 if the object does not exist, 412 if it was replaced, 503 if
+//! this node has no answer, and 409 if the two nodes do not share the bucket.
 
 mod pages;
 
@@ -44,7 +44,7 @@ use crate::{
     },
 };
 
-/// Maximum bytes of the body of a request: a thousand keys that were deleted at once, each byte escaped.
+/// Maximum bytes of a request body: a thousand deleted keys, each byte escaped.
 const MAX_BODY: usize = 8 << 20;
 
 struct PeerContext {
@@ -66,13 +66,13 @@ impl PeerDoor {
         Self { router: router(context.clone()), context }
     }
 
-    /// Returns the HTTP service of a connection.
+    /// Returns the HTTP service for a connection.
     pub(crate) fn service(&self, upgrade: UpgradeSlot) -> TowerToHyperService<Router> {
         TowerToHyperService::new(self.router.clone().layer(Extension(upgrade)))
     }
 
-    /// Answers reads of pages on a connection after HTTP, if it was upgraded, until it ends. After `stop`, it ends with
-    /// the answer under way.
+    /// Serves page reads on a connection after its HTTP upgrade, if it had one, until the connection ends. After
+    /// `stop`, it ends with the answer in progress.
     pub(crate) async fn serve_pages(
         &self,
         upgrade: &UpgradeSlot,
@@ -94,7 +94,7 @@ fn router(context: Arc<PeerContext>) -> Router {
         .with_state(context)
 }
 
-/// Refuses requests that are not signed with the secret of the cluster.
+/// Refuses requests that are not signed with the cluster's secret.
 async fn require_signature(
     State(context): State<Arc<PeerContext>>,
     request: Request,
@@ -127,7 +127,7 @@ async fn hello(
     Extension(signature): Extension<RequestSignature>,
     body: Bytes,
 ) -> Response {
-    // What a node of another version tells may not be readable. The answer tells it what is wrong.
+    // The hello of a node with another version may be unreadable. The answer tells that node what is wrong.
     if let Ok(hello) = serde_json::from_slice::<NodeHello>(&body) {
         context.cluster.heard(&hello);
     }
@@ -180,7 +180,8 @@ async fn evict(
 }
 
 impl PeerContext {
-    /// Returns a request about a bucket, and the bucket's reader; fails with the status to answer with.
+    /// Parses a request about a bucket, and returns it with the bucket's reader. The error is the status to answer
+    /// with.
     fn parse<T: DeserializeOwned>(
         &self,
         body: &[u8],
@@ -191,7 +192,7 @@ impl PeerContext {
         Ok((request, reader))
     }
 
-    /// Returns a signed answer of JSON.
+    /// Returns a signed JSON answer.
     fn json(&self, request: RequestSignature, answer: &impl Serialize) -> Response {
         let Ok(body) = serde_json::to_vec(answer) else {
             return self.refuse(request, StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,4 @@
-//! Scans and queries that are sending rows now, to be shown and cancelled.
+//! Scans and queries that are sending rows, to be listed and cancelled.
 
 use std::{
     collections::BTreeMap,
@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Maximum reads that are listed. Others run all the same, and are only counted.
+/// Maximum reads that are listed. Reads beyond it run as well, but are only counted.
 const MAX_LISTED: usize = 1_000;
 /// Maximum characters of a description.
 const MAX_TEXT_CHARS: usize = 500;
 
-/// The reads of a node that are under way. Cheap to clone: all clones share one list.
+/// The running reads of a node. Cheap to clone: all clones share one list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunningReads {
     list: Arc<Mutex<ReadList>>,
@@ -33,16 +33,16 @@ struct ReadList {
     unlisted: u64,
 }
 
-/// Description of a read when it begins.
+/// Description of a read that begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NewRead {
     /// `scan`, `query` or `preview`.
     pub(crate) kind: &'static str,
-    /// What is read, for people.
+    /// Human-readable description.
     pub(crate) text: String,
-    /// The access key that reads.
+    /// The access key of the caller.
     pub(crate) access_key: Option<String>,
-    /// Rows that come out in the end, if that is known.
+    /// Total number of rows of the result, if known.
     pub(crate) total_rows: Option<u64>,
 }
 
@@ -55,15 +55,15 @@ struct RunningRead {
     cancelled: CancellationToken,
 }
 
-/// Reads under way, as `GET /api/reads` returns them.
+/// Running reads, as `GET /api/reads` returns them.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReadsReport {
     pub(crate) reads: Vec<ReadStatus>,
-    /// Reads that are not listed, since there are too many.
+    /// Number of running reads that are not listed, since there are too many.
     pub(crate) unlisted: u64,
 }
 
-/// A read under way.
+/// A running read.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReadStatus {
     pub(crate) id: u64,
@@ -76,7 +76,7 @@ pub(crate) struct ReadStatus {
     pub(crate) rows: u64,
     /// Bytes sent.
     pub(crate) bytes: u64,
-    /// Rows that come out in the end, if that is known.
+    /// Total number of rows of the result, if known.
     pub(crate) total_rows: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ impl RunningReads {
         RunningReadGuard { id, list: self.list.clone(), read, cancelled }
     }
 
-    /// Asks a read to end. Returns false if there is none of this id.
+    /// Cancels a read. Returns false if no read has this id.
     pub(crate) fn cancel(&self, id: u64) -> bool {
         let read = self.list.lock().reads.get(&id).cloned();
         if let Some(read) = &read {
@@ -119,7 +119,7 @@ impl RunningReads {
         read.is_some()
     }
 
-    /// Returns the reads under way, the oldest first.
+    /// Returns the running reads, oldest first.
     pub(crate) fn report(&self) -> ReadsReport {
         let list = self.list.lock();
         let status = |(id, read): (&u64, &Arc<RunningRead>)| ReadStatus {
@@ -136,7 +136,7 @@ impl RunningReads {
     }
 }
 
-/// A read under way; it has ended when this is dropped.
+/// Guard of a running read, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningReadGuard {
     id: Option<u64>,
@@ -157,12 +157,12 @@ impl RunningReadGuard {
         self.read.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the read is to end; else the task is woken when it is.
+    /// Returns true if the read was cancelled; otherwise wakes the task on cancellation.
     pub(crate) fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> bool {
         self.read.cancelled.is_cancelled() || self.cancelled.as_mut().poll(cx) == Poll::Ready(())
     }
 
-    /// Waits until the read is to end.
+    /// Waits until the read is cancelled.
     pub(crate) async fn cancelled(&self) {
         self.read.cancelled.cancelled().await;
     }

@@ -49,12 +49,12 @@ use crate::{
     s3,
 };
 
-/// Pause after an error of `accept` that would recur at once, such as too many open files.
+/// Pause after an error of `accept` that would otherwise recur at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time that requests of peers have to finish when the peer door closes, after the other doors.
+/// Time that requests of peers have to finish when the peer door closes, after all other doors.
 const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The doors of a node, bound but not serving: clients that connect already wait.
+/// Doors of a node that are bound but not serving yet. Clients that connect already wait in the backlog.
 #[derive(Debug)]
 pub struct Doors {
     s3: DoorListener,
@@ -132,14 +132,14 @@ impl Doors {
         self.peer.as_ref().map(|door| door.address)
     }
 
-    /// Returns the TLS of the doors, to have its files reloaded.
+    /// Returns the TLS of the doors, so that the caller can reload its files.
     pub fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests in progress have the drain
-    /// timeout to finish, and the node is closed, which writes memory-only data to the disk tier. A node whose peers
-    /// answer tells them that it drains, and its peer door stays open for the drain timeout.
+    /// Serves until `shutdown` completes. After that, no connection is accepted, requests in progress have the drain
+    /// timeout to finish, and the node is closed, which writes memory-only data to the disk tier. If other nodes of
+    /// the cluster answer, the node tells them that it drains, and keeps its peer door open for the drain timeout.
     pub fn serve<'a>(
         self,
         node: Arc<Node>,
@@ -150,7 +150,7 @@ impl Doors {
 
     async fn serve_until(self, node: Arc<Node>, shutdown: BoxFuture<'_, ()>) -> Result<()> {
         let stop = CancellationToken::new();
-        // Both doors run queries in the same memory.
+        // The admin and Flight doors run queries in the same memory.
         #[cfg(feature = "sql")]
         let queries = Arc::new(flight::QueryEngine::new(node.clone()));
         let admin = admin::router(
@@ -216,7 +216,7 @@ impl Doors {
             doors.push(tokio::spawn(door.serve(flight, node.clone(), stop.clone(), drain_timeout)));
         }
 
-        // Dropping this future closes the doors, too.
+        // Dropping this future closes the doors as well.
         let _closed_at_the_latest = stop.clone().drop_guard();
         shutdown.await;
         let closed_by = Instant::now() + self.drain_timeout;
@@ -243,7 +243,7 @@ impl Doors {
     }
 }
 
-/// Returns the ports of the doors that other machines reach if they reach the peer door.
+/// Returns the ports to report to peers: those of doors that are reachable from other machines if the peer door is.
 fn told_ports(peer: SocketAddr, s3: &DoorListener, flight: Option<&DoorListener>) -> DoorPorts {
     let told = |door: &DoorListener| {
         let is_reached = peer.ip().is_loopback() || !door.address.ip().is_loopback();
@@ -252,7 +252,7 @@ fn told_ports(peer: SocketAddr, s3: &DoorListener, flight: Option<&DoorListener>
     DoorPorts { s3: told(s3), flight: flight.and_then(told) }
 }
 
-/// The peer door and the probes of other nodes. Both end when it is dropped.
+/// The peer door and the probes of other nodes. Dropping it ends both.
 struct PeerServing {
     cluster: Arc<Cluster>,
     door: JoinHandle<()>,
@@ -279,7 +279,7 @@ impl PeerServing {
         Self { cluster, door, _stops_when_dropped: stop.clone().drop_guard(), stop, _probing }
     }
 
-    /// Keeps the door open until `closed_by` if other nodes are there, which may ask this one for its pages.
+    /// Closes the door. If other nodes are up, keeps it open until `closed_by`, since they may still request pages.
     async fn stop(self, closed_by: Instant) {
         if self.cluster.has_company() {
             tracing::info!("the peer door stays open for the other nodes");
@@ -314,7 +314,8 @@ where
     }
 }
 
-/// Serves a connection of a peer, over TLS if the doors have a certificate, until it ends or `stop`. The watcher counts it.
+/// Serves a connection of a peer, over TLS if the doors have a certificate, until it ends or `stop`. The watcher
+/// counts the connection.
 async fn accept_peer(
     tls: Option<Arc<Tls>>,
     stream: TcpStream,
@@ -337,7 +338,7 @@ async fn accept_peer(
     Ok(())
 }
 
-/// Binds the doors and serves until `shutdown` is ready: see [`Doors`].
+/// Binds the doors and serves until `shutdown` completes; see [`Doors`].
 pub async fn serve(
     node: Arc<Node>,
     config: &NodeConfig,
@@ -406,12 +407,12 @@ impl DoorListener {
         }
     }
 
-    /// Accepts the next connection. Returns `None` on an error: a peer that disconnected is ignored, anything else
-    /// costs a pause.
+    /// Accepts the next connection. Returns `None` on an error: a client that has already disconnected is ignored,
+    /// any other error costs a pause.
     async fn accept(&self) -> Option<TcpStream> {
         match self.listener.accept().await {
             Ok((stream, _)) => {
-                // Without this, the last packet of an answer waits for the client's acknowledgement.
+                // Without this, the last packet of an answer would wait for the client's acknowledgement.
                 let _ = stream.set_nodelay(true);
                 Some(stream)
             }

@@ -1,4 +1,4 @@
-//! A client of the Flight SQL door of a node: sends statements, and streams their rows.
+//! A client of a node's Flight SQL door: runs statements, and streams their rows.
 
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
@@ -25,16 +25,16 @@ use url::Url;
 
 use crate::https::http2_connector;
 
-/// Time in which a node accepts a connection.
+/// Timeout for connecting to a node.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time without data after which the node is pinged, and time in which it answers.
+/// Idle time after which the node is pinged, and timeout of the ping.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// Bytes that are under way.
+/// Flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// Maximum bytes of a message: a batch of rows may be large.
+/// Maximum bytes of a message. Large, since a batch of rows may be.
 const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// An error of a statement at a node.
+/// Error of a statement that runs on a node.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqlClientError {
@@ -43,7 +43,7 @@ pub enum SqlClientError {
     Url {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
 
@@ -56,7 +56,7 @@ pub enum SqlClientError {
         reason: String,
     },
 
-    /// The token does not allow it. Give another one.
+    /// The token does not grant access. Give another one.
     #[error("the node {node} refuses: {reason}")]
     Refused {
         /// The node's URL.
@@ -65,7 +65,7 @@ pub enum SqlClientError {
         reason: String,
     },
 
-    /// The statement is wrong. Correct it.
+    /// The statement is invalid. Correct it.
     #[error("{reason}")]
     Statement {
         /// The cause.
@@ -91,7 +91,7 @@ pub struct SqlClient {
     token: Option<String>,
 }
 
-/// The rows of a statement. Dropping the stream ends the work at the node.
+/// The rows of a statement. Dropping the stream cancels the work at the node.
 pub struct SqlClientRows {
     /// The columns.
     pub schema: SchemaRef,
@@ -100,8 +100,8 @@ pub struct SqlClientRows {
 }
 
 impl SqlClient {
-    /// Connects to the node at `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`, with the token of an access key if the node
-    /// has keys. With TLS, its certificate must be issued by an authority that the system trusts.
+    /// Connects to the node at `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`, with the token of an access key if the
+    /// node has keys. With TLS, the node's certificate must be issued by an authority that the system trusts.
     ///
     /// Fails with [`SqlClientError::Url`] and [`SqlClientError::Unreachable`].
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self> {
@@ -116,14 +116,15 @@ impl SqlClient {
     /// Runs a statement that returns rows.
     ///
     /// Fails with [`SqlClientError::Refused`], [`SqlClientError::Statement`], [`SqlClientError::Failed`] and
-    /// [`SqlClientError::Unreachable`]; so may the stream.
+    /// [`SqlClientError::Unreachable`]. The stream may fail with the same errors.
     pub async fn run(&self, sql: &str) -> Result<SqlClientRows> {
         let mut client = self.client();
         let flight = client.execute(sql.to_owned(), None).await.map_err(|error| self.failed(error))?;
         self.rows(client, flight).await
     }
 
-    /// Returns the names of the tables that the token may read, as a query writes them: `schema.table`.
+    /// Returns the names of the tables that the token grants access to, in the form `schema.table`, as used in a
+    /// query.
     ///
     /// Fails as [`Self::run`] does.
     pub async fn table_names(&self) -> Result<Vec<String>> {
@@ -166,7 +167,7 @@ impl SqlClient {
         let unreadable = |error: ArrowError| SqlClientError::Failed { reason: error.to_string() };
         let schema = Arc::new(flight.try_decode_schema().map_err(unreadable)?);
 
-        // The first is redeemed now, so that most errors are those of the call.
+        // The first ticket is redeemed now, so that most errors are returned by the call itself.
         let mut streams = Vec::with_capacity(tickets.len());
         for ticket in tickets {
             streams.push(client.do_get(ticket).await.map_err(|error| self.failed(error))?);
@@ -178,7 +179,7 @@ impl SqlClient {
 }
 
 impl SqlClient {
-    /// Tells errors of the connection, of the token and of the statement apart.
+    /// Converts an error, distinguishing faults of the connection, of the token and of the statement.
     fn failed(&self, error: FlightError) -> SqlClientError {
         let node = self.node.clone();
         let status = match error {
@@ -186,7 +187,7 @@ impl SqlClient {
             other => return SqlClientError::Failed { reason: one_line(&other.to_string()) },
         };
         let reason = one_line(status.message());
-        // A status that the node did not send has the error of the connection as its source.
+        // If the node did not send the status, its source is the error of the connection.
         if let Some(source) = status.source() {
             return SqlClientError::Unreachable { node, reason: root_cause(source) };
         }
@@ -213,7 +214,7 @@ impl fmt::Debug for SqlClientRows {
     }
 }
 
-/// Parses the URL of a Flight door. The error says what is wrong with it.
+/// Parses the URL of a Flight door. The error names the fault.
 fn endpoint(url: &str) -> Result<Endpoint, String> {
     let parsed = Url::parse(url).map_err(|error| error.to_string())?;
     let scheme = match parsed.scheme() {
@@ -238,7 +239,7 @@ fn endpoint(url: &str) -> Result<Endpoint, String> {
         .initial_connection_window_size(STREAM_WINDOW))
 }
 
-/// Returns the text of the last source of an error: the others name only the step that failed.
+/// Returns the text of the innermost source of an error: the others name only the step that failed.
 fn root_cause(error: &(dyn StdError + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

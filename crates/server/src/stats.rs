@@ -1,4 +1,4 @@
-//! Statistics of a node as one JSON document.
+//! Statistics of a node, serialized as one JSON document.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct NodeStats {
     bytes: BytesBySource,
     requests: RequestStats,
     flight: FlightStats,
-    /// Memory by holder, and its value.
+    /// Memory by holder, with the value of each to the budget.
     memory: BudgetStats,
     cache: CacheStats,
     columns: ColumnStats,
@@ -31,7 +31,7 @@ pub(crate) struct NodeStats {
 struct BytesBySource {
     memory: u64,
     disk: u64,
-    /// Only of a node in a cluster.
+    /// Set only for a node in a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<u64>,
     origin: u64,
@@ -49,10 +49,10 @@ struct BucketStats {
     saved: SavedStats,
 }
 
-/// What the origin was not asked for, since the cache or a peer had it.
+/// Requests and bytes that the cache and peers saved the origin.
 #[derive(Serialize)]
 struct SavedStats {
-    /// GET and HEAD requests of objects that the S3 door answered, beyond the requests for reads that the origin got.
+    /// GET and HEAD object requests that the S3 door answered, minus the read requests sent to the origin.
     requests: u64,
     /// Bytes read that came from memory, from disk or from a peer.
     bytes: u64,
@@ -74,15 +74,15 @@ impl SavedStats {
 /// HTTP requests to an origin.
 #[derive(Serialize)]
 struct OriginStats {
-    /// Requests answered, with any status.
+    /// Number of answered requests, with any status.
     answered: u64,
     /// Median time to the first byte of an answer; estimated from a histogram.
     p50_ms: f64,
-    /// 99th percentile of the same.
+    /// 99th percentile of that time.
     p99_ms: f64,
-    /// The same by kind of request, such as `get`.
+    /// The same figures by kind of request, such as `get`.
     kinds: BTreeMap<&'static str, LatencyStats>,
-    /// Requests that failed, by HTTP status, or `timeout` or `connection`.
+    /// Failed requests, by HTTP status, or as `timeout` or `connection`.
     errors: BTreeMap<String, u64>,
 }
 
@@ -114,7 +114,7 @@ impl OriginStats {
     }
 }
 
-/// Collects the statistics at this moment.
+/// Collects the current statistics.
 pub(crate) fn collect(node: &Node) -> NodeStats {
     let requests = node.metrics().snapshot();
     let buckets: Vec<_> = node
@@ -157,7 +157,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
     }
 }
 
-/// Returns the fraction of the bytes read that came from memory or disk: 0 to 1, and 0 if nothing was read.
+/// Returns the fraction of the bytes read that came from memory or disk, from 0 to 1; 0 if nothing was read.
 pub(crate) fn hit_ratio<'a>(readers: impl IntoIterator<Item = &'a ReadStats>) -> f64 {
     let (hits, all) = readers.into_iter().fold((0, 0), |(hits, all), stats| {
         let hit = stats.bytes_memory + stats.bytes_disk;

@@ -1,14 +1,14 @@
-//! Traces by OTLP: a span for each request of the S3 and Flight doors, and each request to an origin as a child of
-//! the one that caused it.
+//! Traces over OTLP: a span for each request of the S3 and Flight doors, and a child span for each request to an
+//! origin that it causes.
 //!
 //! ```text
 //! request ─▶ span (traceparent of the client is its parent) ─▶ bounded queue ─▶ thread ─▶ POST to the collector
 //!    └─▶ Trace of the storage crate ─▶ spans of requests to origins ─▶ ┘
 //! ```
 //!
-//! A node without an endpoint begins no span. Spans that find the queue full are dropped. Names and attributes follow
-//! the semantic conventions of OpenTelemetry for HTTP, S3 and RPC. No span holds a query or a header of a request:
-//! both may contain a signature.
+//! A node without an endpoint begins no spans. Spans are dropped while the queue is full. Names and attributes follow
+//! the semantic conventions of OpenTelemetry for HTTP, S3 and RPC. No span contains a query or a header of a request,
+//! since both may hold a signature.
 
 mod collector;
 mod span;
@@ -34,17 +34,17 @@ pub(crate) use self::span::RequestSpan;
 use self::{collector::CollectorClient, span::ChildSpans};
 use crate::config::NodeConfig;
 
-/// Maximum time that a stopping node waits for delivery of its last spans.
+/// Maximum time for which a stopping node waits for the delivery of its last spans.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Begins spans, and delivers them to a collector. Sampling, the resource, headers for the collector and the size of
-/// batches come from the standard `OTEL_` variables.
+/// Begins spans, and delivers them to a collector. Sampling, the resource, headers for the collector and the batch
+/// size come from the standard `OTEL_` variables.
 #[derive(Debug)]
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
-    /// Scheme by which clients reach the S3 door: `http` or `https`.
+    /// Scheme under which clients reach the S3 door: `http` or `https`.
     scheme: &'static str,
 }
 
@@ -77,12 +77,12 @@ impl Traces {
         Some(Self { provider, tracer, propagator: TraceContextPropagator::new(), scheme })
     }
 
-    /// Returns the scheme by which clients reach the S3 door: `http` or `https`.
+    /// Returns the scheme under which clients reach the S3 door: `http` or `https`.
     pub(crate) fn scheme(&self) -> &'static str {
         self.scheme
     }
 
-    /// Begins the span of a request whose client sent these headers. Returns `None` if it is not sampled.
+    /// Begins the span of a request that has these headers. Returns `None` if it is not sampled.
     pub(crate) fn begin(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -101,7 +101,7 @@ impl Traces {
         Some(Box::new(RequestSpan::new(context, Arc::new(children))))
     }
 
-    /// Delivers the remaining spans, for at most five seconds. No span is delivered after that.
+    /// Delivers the remaining spans, waiting at most five seconds. Later spans are not delivered.
     pub(crate) async fn close(&self) {
         let provider = self.provider.clone();
         let closing = run_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
@@ -112,7 +112,7 @@ impl Traces {
 }
 
 impl Drop for Traces {
-    /// Moves the shutdown off the runtime's threads, because it blocks.
+    /// Runs the shutdown outside the runtime's threads, because it blocks.
     fn drop(&mut self) {
         let provider = self.provider.clone();
         let closing = std::thread::Builder::new().name("traces".to_owned());
@@ -120,8 +120,8 @@ impl Drop for Traces {
     }
 }
 
-/// Returns the resource that spans are attributed to: as configured by the environment, with the name `stylobate` as
-/// default.
+/// Returns the resource to which spans are attributed: the one configured by the environment, with the default name
+/// `stylobate`.
 fn resource() -> Resource {
     let resource = Resource::builder().build();
     let name = resource.get(&"service.name".into());

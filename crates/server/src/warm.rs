@@ -4,9 +4,9 @@ use futures::{StreamExt, stream};
 use serde::Serialize;
 use stylobate_storage::{ListRequest, ListedKey, ReadThrough, redacted};
 
-/// Objects loaded concurrently.
+/// Maximum objects that are loaded concurrently.
 const CONCURRENCY: usize = 4;
-/// Maximum number of errors listed by object; more are only counted.
+/// Maximum errors that are reported by object; further ones are only counted.
 const NAMED_ERRORS: usize = 100;
 const LISTING: usize = 1_000;
 
@@ -17,11 +17,11 @@ pub(crate) struct WarmReport {
     pub(crate) bytes: u64,
     /// Objects that were not loaded.
     pub(crate) failed: u64,
-    /// The first hundred of them, with the reasons.
+    /// The first hundred errors.
     pub(crate) errors: Vec<WarmError>,
 }
 
-/// An object that was not loaded, or a failed listing (which names no object).
+/// An object that could not be loaded, or a failed listing, which has no key.
 #[derive(Serialize)]
 pub(crate) struct WarmError {
     key: Option<String>,
@@ -38,7 +38,7 @@ impl WarmReport {
 }
 
 /// Loads the objects whose keys begin with `prefix`, four at a time. A failed object is reported and does not stop
-/// the others; a failed listing does, and so does a caller that disconnects.
+/// the others; a failed listing ends the work, and so does a caller that disconnects.
 #[tracing::instrument(
     name = "warm_prefix",
     level = "debug",

@@ -1,4 +1,4 @@
-//! Three nodes of a cluster in one process: who is up, who is down, who drains, and what does not fit.
+//! Three nodes of a cluster in one process: nodes that are up, down or draining, and settings that are incompatible.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 #[path = "../../storage/tests/support/eventually.rs"]
@@ -22,7 +22,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Time for which the peer door of a node stays open after it was stopped.
+/// Time for which the peer door of a stopped node remains open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A node whose doors are bound.
@@ -31,7 +31,7 @@ struct BoundNode {
     doors: Doors,
 }
 
-/// A node that serves.
+/// A node that is serving.
 struct RunningNode {
     config: NodeConfig,
     node: Arc<Node>,
@@ -89,12 +89,12 @@ impl RunningNode {
         self.node.cluster_status().unwrap()
     }
 
-    /// Returns how this node sees another; `None` if it is not in its view.
+    /// Returns another node's state as this node sees it; `None` if the other node is not in its view.
     fn finds(&self, id: &str) -> Option<ClusterNodeStatus> {
         self.status().nodes.into_iter().find(|node| node.id.as_deref() == Some(id))
     }
 
-    /// Returns how this node sees another, which is in its view.
+    /// Returns the state of a node in this node's view.
     fn sees(&self, id: &str) -> ClusterNodeStatus {
         self.finds(id).unwrap_or_else(|| panic!("no node {id} in {:?}", self.status().nodes))
     }

@@ -1,5 +1,5 @@
-//! Three nodes of a cluster in one process over one counting origin: who reads what from whom, who hears of writes, and
-//! who checks the rights of clients.
+//! Three nodes of a cluster in one process over one counting origin: which node reads which bytes from where, which
+//! nodes are notified of writes, and which node checks the rights of clients.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 #[path = "../../storage/tests/support/mod.rs"]
@@ -36,7 +36,7 @@ const MIB: usize = 1 << 20;
 const HOUR: Consistency = Consistency::Ttl(Duration::from_secs(3600));
 const IDS: [&str; 3] = ["a", "b", "c"];
 
-/// A node that serves.
+/// A node that is serving.
 struct RunningNode {
     node: Arc<Node>,
     s3: SocketAddr,
@@ -115,7 +115,7 @@ impl ReadCluster {
                 let is_well = |node: &stylobate_server::ClusterNodeStatus| {
                     node.answers && node.same_view == Some(true) && node.state == state
                 };
-                // A node learns its own address from the list, when it has answered itself.
+                // A node learns its own address from the list once it has answered its own probe.
                 let (status, known) = exchange(node.s3, "GET /?x-stylobate-cluster HTTP/1.1\r\n", "").await;
                 nodes.len() == self.nodes.len()
                     && nodes.iter().all(is_well)
@@ -125,7 +125,7 @@ impl ReadCluster {
         }
     }
 
-    /// Puts objects at the origin, bypassing all nodes.
+    /// Puts objects into the origin directly, bypassing all nodes.
     async fn put(&self, count: u64) -> Vec<(Path, Bytes)> {
         let mut objects = Vec::new();
         for number in 0..count {
@@ -144,7 +144,7 @@ impl ReadCluster {
         }
     }
 
-    /// Returns the places of an object's home and of the other nodes.
+    /// Returns the indexes of an object's home and of the other nodes.
     fn placement(&self, path: &Path) -> (usize, [usize; 2]) {
         let entries: Vec<_> = (0..3).map(|id| format!("{}={}", IDS[id], self.nodes[id].s3)).collect();
         let view = ClusterView::new(parse_nodes(&entries, NodeDoor::S3).unwrap()).unwrap();
@@ -172,7 +172,7 @@ impl RunningNode {
         nodes.into_iter().find(|node| node.id.as_deref() == Some(id)).map(|node| node.state)
     }
 
-    /// Returns the bytes that its own readers and its peers got.
+    /// Returns the bytes that the node's own readers and its peers received.
     fn traffic(&self) -> NodeTraffic {
         self.status().nodes.into_iter().find(|node| node.this).unwrap().traffic.unwrap()
     }
@@ -368,7 +368,8 @@ async fn clients_learn_the_nodes_and_their_doors() {
     let (_, buckets) = exchange(cluster.nodes[0].s3, "GET / HTTP/1.1\r\n", "").await;
     assert!(buckets.contains("<Name>lake</Name>"), "{buckets}");
 
-    // A client that places reads by this view asks the home of each object, which asks no other node for bytes.
+    // A client that places reads by this view sends each request to the object's home, which then needs no bytes from
+    // other nodes.
     let objects = cluster.put(12).await;
     for (path, bytes) in &objects {
         let (home, _) = cluster.placement(path);
@@ -377,7 +378,7 @@ async fn clients_learn_the_nodes_and_their_doors() {
     assert!(cluster.traffic().iter().all(|node| node.bytes_peer == 0), "{:?}", cluster.traffic());
 }
 
-/// Returns the configuration of a node with a key for writing, one for reading, and one for keys of one prefix.
+/// Returns the configuration of a node with a key for writing, a key for reading, and a key limited to one prefix.
 fn guarded(id: &str) -> NodeConfig {
     let key = |id: &str, prefixes: &[&str], write| AccessKeyConfig {
         id: id.to_owned(),
@@ -393,7 +394,7 @@ fn guarded(id: &str) -> NodeConfig {
     config
 }
 
-/// Returns clients of a node that may not read, each with what they lack.
+/// Returns clients of a node that may not read, each with a description of what it lacks.
 fn strangers(address: SocketAddr) -> [(&'static str, AmazonS3); 4] {
     [
         ("without a signature", client(address)),
@@ -422,7 +423,7 @@ async fn the_node_that_a_client_asks_checks_its_rights() {
     cluster.eventually_all_see("up").await;
     let objects = cluster.put(6).await;
 
-    // Nothing is cached: a node that did not check would ask the home.
+    // Nothing is cached, so a node that skipped the check would ask the home.
     for node in &cluster.nodes {
         for (what, stranger) in &strangers(node.s3) {
             check_refused(stranger, &objects[0].0, what).await;
@@ -434,7 +435,7 @@ async fn the_node_that_a_client_asks_checks_its_rights() {
     assert_eq!(cluster.stats(), [ReadStats::default(); 3]);
     assert_eq!((cluster.origin.gets(), cluster.origin.heads()), (0, 0));
 
-    // A key with rights gets the bytes through every node, from the home of each object.
+    // A key with sufficient rights gets the bytes through every node, from the home of each object.
     for (path, bytes) in &objects {
         let (home, others) = cluster.placement(path);
         for node in [others[0], home, others[1]] {
@@ -450,7 +451,7 @@ async fn the_node_that_a_client_asks_checks_its_rights() {
     let before = sent();
     assert!(before.iter().any(|[peer_reads, ..]| *peer_reads > 0), "{before:?}");
 
-    // Now that all is cached, the others are still refused, and no node asks another on their behalf.
+    // Now that everything is cached, the other clients are still refused, and no node asks another on their behalf.
     for node in &cluster.nodes {
         for (what, stranger) in &strangers(node.s3) {
             for (path, _) in &objects {

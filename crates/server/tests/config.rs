@@ -1,4 +1,4 @@
-//! The configuration as users write it: layers, provenance, and refusals.
+//! The configuration as users write it: layers, provenance, and rejected input.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use stylobate_server::{
@@ -177,7 +177,7 @@ fn what_the_flight_door_cannot_be_told_is_an_error() {
     }
 }
 
-/// The secrets that a cluster needs.
+/// The secrets that a cluster requires.
 const CLUSTER_SECRETS: &str =
     "secret = 'the secret hunter2'\n[flight]\nticket_secret = 'a secret of tickets'\n";
 
@@ -396,7 +396,7 @@ fn options_of_the_command_line_go_to_its_origins() {
     assert!(Layer::default().with_origin("s3://a").with_option("region").is_err());
 }
 
-/// Returns the row of a setting in the reference.
+/// Returns the row of a setting in the settings reference.
 fn reference_row(setting: Setting) -> String {
     let default = match setting.default_text() {
         words if words == "none" || words.contains(' ') => words,
@@ -425,7 +425,7 @@ fn the_reference_lists_the_settings_as_they_are_declared() {
 
         for setting in of_section() {
             let begins = format!("{} = ", setting.key());
-            // What excludes another setting is shown as a comment.
+            // Settings that exclude another setting are shown as comments.
             let mut lines = example.lines().map(|line| line.trim_start_matches("# "));
             assert!(lines.any(|line| line.starts_with(&begins)), "no {setting} in the example");
         }

@@ -1,4 +1,5 @@
-//! SQL on three nodes of a cluster in one process: answers, bytes of the origin, strangers, and nodes that are lost.
+//! SQL on three nodes of a cluster in one process: results, bytes read from the origin, unauthorized callers, and
+//! lost nodes.
 #![cfg(feature = "distributed")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
@@ -40,7 +41,7 @@ struct SqlNode {
     served: JoinHandle<Result<(), ServerError>>,
 }
 
-/// Nodes over one origin that has a table.
+/// Nodes over one origin that contains a table.
 struct SqlCluster {
     origin: Arc<Counting>,
     nodes: Vec<SqlNode>,
@@ -124,7 +125,7 @@ impl SqlCluster {
     }
 }
 
-/// Makes a file of rows whose ids begin with `first`.
+/// Returns a Parquet file whose rows have ids from `first`.
 fn parquet_file(first: i64) -> Vec<u8> {
     let ids = first..first + ROWS;
     let words: ArrayRef =

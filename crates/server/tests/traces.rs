@@ -38,7 +38,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 const SECRET: &str = "hunter2";
 
-/// A collector of traces, which keeps all that it receives.
+/// A collector of traces that keeps everything it receives.
 struct Collector {
     address: SocketAddr,
     received: JoinHandle<()>,
@@ -320,7 +320,7 @@ async fn a_hit_asks_no_origin_and_what_is_forwarded_is_a_child_too() {
     assert_eq!(attribute(children[0], "stylobate.origin.request"), "list");
     assert!(attribute(children[0], "url.full").ends_with("/lake"), "{:?}", children[0]);
 
-    // A missing object is not a failure of the node, but one of the request to its origin.
+    // A missing object is not an error of the node, but the request to its origin failed.
     let missing = of_object("missing")[0];
     assert_eq!(attribute(missing, "http.response.status_code"), "404");
     assert_eq!(attribute(missing, "error.type"), "");
@@ -410,7 +410,7 @@ async fn a_scan_over_flight_is_a_span_with_the_reads_of_its_columns() {
     }
 
     assert_eq!(attribute(get, "rpc.method"), "DoGet");
-    // The small file is read by one request or two, for one call or the other.
+    // The small file is read by one request or two, on behalf of either call.
     let clients = collected.of_kind(SpanKind::Client);
     assert!(!clients.is_empty());
     assert!(
@@ -427,13 +427,13 @@ async fn a_dead_collector_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a"), "a").unwrap();
     let origin = Running::start(BucketConfig::new("lake", folder.path().to_str().unwrap()), None).await;
-    // One that refuses connections, and one that accepts them and never answers.
+    // One collector refuses connections, the other accepts them and never answers.
     let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
 
     for collector in [refusing, silent.local_addr().unwrap()] {
         let node = Running::start(bucket_at(origin.s3), Some(format!("http://{collector}"))).await;
-        // More spans than the queue holds.
+        // Sends more spans than the queue holds.
         for _ in 0..30 {
             let answers = join_all((0..100).map(|_| node.get("/lake/a", ""))).await;
             assert!(answers.iter().all(|answer| *answer == (200, "a".to_owned())));

@@ -13,7 +13,7 @@ use tpchgen_arrow::{LineItemArrow, OrderArrow};
 
 const ROW_GROUP_ROWS: usize = 65_536;
 
-/// A written file.
+/// A generated file.
 #[derive(Clone, Debug)]
 pub(super) struct DemoTable {
     /// File name in the folder and key in the bucket.

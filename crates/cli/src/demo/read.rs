@@ -1,4 +1,4 @@
-//! Reads the column chunks of a query as an engine does: the footer, then the ranges of its columns.
+//! Reads the column chunks of a query in the way an engine does: the footer, then the byte ranges of its columns.
 
 use std::{
     ops::Range,
@@ -34,7 +34,7 @@ pub(super) struct DemoMeasurement {
     pub(super) mb_per_s: f64,
 }
 
-/// The node's traffic from its origin so far.
+/// Cumulative traffic between the node and its origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OriginTraffic {
     gets: u64,
@@ -42,7 +42,7 @@ pub(super) struct OriginTraffic {
 }
 
 impl OriginTraffic {
-    /// Waits until no fetch is in flight, and returns the counts.
+    /// Waits until no fetch is in flight, and returns the counters.
     pub(super) async fn origin(node: &Node) -> Self {
         while node.buckets().any(|bucket| bucket.reader.stats().in_flight > 0) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -56,7 +56,8 @@ impl OriginTraffic {
 }
 
 impl DemoMeasurement {
-    /// Adds the origin traffic of the pass: that of the node, or of this client if it read from the origin itself.
+    /// Adds the origin traffic of the pass: that of the node, or that of this client if it read from the origin
+    /// directly.
     pub(super) fn with_origin(mut self, before: OriginTraffic, after: OriginTraffic) -> Self {
         if !self.name.starts_with("node") {
             return self;

@@ -1,4 +1,4 @@
-//! A store that delays reads by the latency of an object store.
+//! A store that delays each read by the latency of an object store.
 
 use std::{fmt, time::Duration};
 
@@ -9,7 +9,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
 
-/// Waits before each read, and forwards everything to the inner store.
+/// Store that waits before each read, and forwards everything to the inner store.
 #[derive(Debug)]
 pub(super) struct DelayedReadStore<S> {
     store: S,

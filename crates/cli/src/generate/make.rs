@@ -149,7 +149,7 @@ pub(super) struct GenerateTableArgs {
     quiet: bool,
 }
 
-/// The formats, and their help.
+/// The formats with their help.
 const FORMATS: [(WriteFormat, &str); 4] = [
     (WriteFormat::Parquet, ""),
     (WriteFormat::Orc, ""),

@@ -26,11 +26,12 @@ enum GenerateCommand {
     Verify(verify::GenerateVerifyArgs),
 }
 
-/// Runs the command until it ends or the process is stopped.
+/// Runs the command until it completes or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, files differ from the manifest, or storage fails; then only complete files are left.
+/// If the command line is invalid, files differ from the manifest, or storage fails. Only complete files are left in
+/// that case.
 pub(crate) async fn run(args: GenerateArgs) -> Result<()> {
     use stylobate_datagen::Benchmark;
 

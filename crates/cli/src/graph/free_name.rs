@@ -1,4 +1,4 @@
-//! Unique names for columns of several tables.
+//! Unique column names across several tables.
 
 use std::collections::HashSet;
 

@@ -15,19 +15,19 @@ use stylobate_graph::graphar::{Graph, Vertices};
 
 use crate::failure::usage;
 
-/// Maximum missing values that an error lists.
+/// Maximum missing values listed in an error.
 const NAMED: usize = 5;
 
 /// The vertices found for the requested keys or indexes.
 #[derive(Debug)]
 pub(super) struct FoundVertices {
     pub(super) indexes: Vec<i64>,
-    /// The requested key or index of each vertex.
+    /// The key or index by which each vertex was requested.
     pub(super) asked: ArrayRef,
 }
 
-/// Finds the vertices of a type whose property has one of these values, in the order of the values. A value of a
-/// property that is not a key may match several vertices.
+/// Finds the vertices of a type whose property has one of these values, in the order of the values. For a property
+/// that is not a key, a value may match several vertices.
 pub(super) async fn find(
     graph: &Graph,
     vertex_type: &str,
@@ -62,7 +62,7 @@ pub(super) async fn find(
     Ok(FoundVertices { indexes: by_value.into_iter().flatten().collect(), asked })
 }
 
-/// Returns the indexes of the vertices with each value.
+/// Returns the indexes of the vertices that have each value.
 async fn look_up(view: &Vertices, wanted: &ArrayRef, is_key: bool) -> Result<Vec<Vec<i64>>> {
     let converter = RowConverter::new(vec![SortField::new(wanted.data_type().clone())])?;
     let rows = converter.convert_columns(std::slice::from_ref(wanted))?;
@@ -95,7 +95,7 @@ async fn look_up(view: &Vertices, wanted: &ArrayRef, is_key: bool) -> Result<Vec
     Ok(found)
 }
 
-/// Parses the values as the type of the property.
+/// Parses the values with the type of the property.
 fn typed(property: &str, data_type: &DataType, texts: &[String]) -> Result<ArrayRef> {
     if matches!(data_type, DataType::List(_)) {
         return Err(usage(format!("{property} has lists: vertices are found by a property of one value")));
@@ -113,7 +113,7 @@ fn typed(property: &str, data_type: &DataType, texts: &[String]) -> Result<Array
     }
 }
 
-/// Converts the value in a row to a literal; `text` is its text.
+/// Converts the value in a row to a literal; `text` is the value as given.
 fn literal(wanted: &ArrayRef, row: usize, text: &str) -> Result<Literal> {
     let one = wanted.slice(row, 1);
     Ok(match wanted.data_type() {

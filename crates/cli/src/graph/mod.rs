@@ -33,11 +33,11 @@ enum GraphCommand {
     Store(store::StoreArgs),
 }
 
-/// Runs the command until it ends or the process is stopped.
+/// Runs the command until it completes or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or reading or writing fails; then nothing new is left.
+/// If the command line is invalid, or reading or writing fails. Nothing new is left in that case.
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     match args.what {
         GraphCommand::Info(args) => info::run(args).await,

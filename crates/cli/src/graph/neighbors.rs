@@ -25,9 +25,9 @@ use crate::{
     rows::{OutputArgs, ProgressDisplay, RowFormat, TableLimits, drain, until_stopped},
 };
 
-/// Default limit of rows in a table.
+/// Default row limit of a table.
 const TABLE_ROWS: u64 = 100;
-/// Edges that are read at a time, or all edges of one vertex if it has more.
+/// Maximum edges that are read at a time, unless a single vertex has more.
 const AT_ONCE: u64 = 1 << 18;
 
 const EXAMPLES: &str = "\
@@ -119,7 +119,7 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         bound.rows = Some(limit);
         bound.total = args.limit.is_none().then_some(total);
-        // One more row shows whether there are more.
+        // One additional row shows whether there are more.
         limit = limit.saturating_add(u64::from(args.limit.is_none()));
     }
 
@@ -132,7 +132,7 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
 }
 
 impl NeighborsArgs {
-    /// Finds the vertices and their degrees.
+    /// Resolves the start vertices, and reads their degrees.
     async fn walk(&self, graph: &Graph, asked: &[String]) -> Result<NeighborQuery> {
         let mut edges = graph.edges(&self.source, &self.edge, &self.destination)?;
         if let Some(properties) = &self.properties {
@@ -159,20 +159,20 @@ impl NeighborsArgs {
     }
 }
 
-/// The start vertices, and the columns to return.
+/// Start vertices, and the columns to return.
 struct NeighborQuery {
     edges: Edges,
     direction: Direction,
     found: FoundVertices,
     degrees: Vec<u64>,
-    /// View of the neighbors, if properties of them are requested.
+    /// View of the neighbors, if any of their properties are requested.
     with: Option<Vertices>,
     schema: SchemaRef,
 }
 
 impl NeighborQuery {
-    /// Splits the vertices into slices with a bounded number of edges; returns the rows to read of each slice, `limit`
-    /// in total.
+    /// Splits the vertices into slices with a bounded number of edges. Returns each slice with the rows to read from
+    /// it, `limit` rows in total.
     fn slices(&self, limit: u64) -> Vec<(Range<usize>, u64)> {
         let mut slices: Vec<(Range<usize>, u64)> = Vec::new();
         let mut left = limit;
@@ -258,7 +258,7 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<FoundVertices
     Ok(FoundVertices { indexes, asked })
 }
 
-/// Splits at commas. A backslash escapes a comma or a backslash.
+/// Splits a text at commas. A backslash escapes a comma or a backslash.
 pub(super) fn values(text: &str) -> Vec<String> {
     let mut values = vec![String::new()];
     let mut letters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! Output for several files: a summary, and a line for each.
+//! Output for several files: a summary, and a line for each file.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     table::{self, CellAlignment},
 };
 
-/// Collects the lines and totals of the files.
+/// Output lines and totals of the inspected files.
 #[derive(Debug, Default)]
 pub(super) struct InspectionOverview {
     /// Number of files that are neither Parquet nor ORC.
@@ -115,7 +115,7 @@ impl InspectionOverview {
     }
 }
 
-/// Returns the name of a part of a file.
+/// Returns the noun for a part of a file: row group or stripe.
 pub(super) fn part_name(format: FileFormat) -> &'static str {
     match format {
         FileFormat::Parquet => "row group",

@@ -1,4 +1,4 @@
-//! Draws the layout of a file: what its bytes hold, and the sizes of its column chunks.
+//! Draws the layout of a file: the contents of its byte ranges, and the sizes of its column chunks.
 
 use std::iter::once;
 
@@ -15,42 +15,42 @@ use crate::{
 };
 
 const WIDTH: f64 = 860.0;
-/// Left edge of names, edges of the bars and cells, and right edges of the figures.
+/// Left edge of names, edges of bars and cells, and right edges of the figures.
 const NAMES: f64 = 24.0;
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 700.0;
 const SIZES: f64 = 776.0;
 const SHARES: f64 = 836.0;
-/// Baseline of the head of the lanes, and distance between lanes.
+/// Baseline of the heading above the lanes, and distance between lanes.
 const LANES_HEAD: f64 = 88.0;
 const LANE: f64 = 26.0;
 /// Distance between rows of cells.
 const ROW: f64 = 20.0;
 const GAP: f64 = 2.0;
 const MAX_CELL_WIDTH: f64 = 96.0;
-/// Distance between entries of the legend.
+/// Distance between legend entries.
 const LEGEND: f64 = 126.0;
-/// Width of a cell that has room for its size, and for its number.
+/// Minimum width of a cell that shows its size, and of one that shows its number.
 const CELL_WITH_SIZE: f64 = 66.0;
 const CELL_WITH_NUMBER: f64 = 34.0;
 const NAME_CHARACTERS: usize = 22;
 const SUBTITLE_CHARACTERS: usize = 120;
 
-/// Cells of a row, and rows: more row groups or columns share one.
+/// Maximum cells per row, and maximum rows. Beyond these, several row groups or columns share one.
 const MAX_CELLS: usize = 120;
 const MAX_ROWS: usize = 40;
-/// Ranges that are narrower, or nearer to each other, are drawn as one, in pixels.
+/// Minimum width of a range, and minimum gap between ranges, in pixels; smaller ones are merged.
 const MIN_RANGE_WIDTH: f64 = 1.0;
 const MIN_RANGE_GAP: f64 = 0.5;
-/// Marks of the axis.
+/// Approximate number of marks on the axis.
 const MARKS: f64 = 6.0;
 
-/// Opacities of cells: up to the size of the largest one, up to a quarter of it, and so on.
+/// Opacities of cells: for sizes up to the largest one, up to a quarter of it, up to a sixteenth, and so on.
 const SHADES: [f64; 6] = [1.0, 0.85, 0.5, 0.35, 0.22, 0.1];
-/// Number of shades that are dark enough for text in the colour of the background.
+/// Number of shades that are dark enough for text in the background colour.
 const STRONG_SHADES: usize = 2;
 
-/// Draws an SVG document. Only wanted columns have cells.
+/// Draws an SVG document. Cells are drawn for the wanted columns only.
 pub(super) fn draw(file: &Inspection, is_wanted: impl Fn(&str) -> bool) -> String {
     let lanes = lanes(file);
     let rows = ChunkRow::all(file, is_wanted);
@@ -82,7 +82,7 @@ fn subtitle(file: &Inspection) -> String {
     )
 }
 
-/// A range of bytes of the file, with the row group and the column that it is of.
+/// A byte range of the file, with the row group and the column that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileRange {
     start: u64,
@@ -92,7 +92,7 @@ struct FileRange {
 }
 
 impl FileRange {
-    /// Cuts the range off at the end of the file.
+    /// Creates a range, truncated at the end of the file.
     fn of(offset: u64, size: u64, file: &Inspection) -> Self {
         let start = offset.min(file.size);
         let end = offset.saturating_add(size).min(file.size);
@@ -104,17 +104,17 @@ impl FileRange {
     }
 }
 
-/// The ranges of a file with one kind of content, by offset.
+/// The ranges of a file that hold the same kind of content, by offset.
 #[derive(Debug)]
 struct LayoutLane {
     name: String,
     paint: Paint,
     ranges: Vec<FileRange>,
-    /// Set if wide bars show the number of their row group.
+    /// True if wide bars show the number of their row group.
     has_numbers: bool,
 }
 
-/// Returns the lanes that have ranges: row groups, and what they and the file consist of.
+/// Returns the non-empty lanes: row groups, and the contents of the row groups and of the file.
 fn lanes(file: &Inspection) -> Vec<LayoutLane> {
     let parts = file.parts.iter().enumerate().filter_map(|(part, inspected)| {
         let range = FileRange::of(inspected.offset?, inspected.compressed_size, file);
@@ -155,7 +155,7 @@ fn lanes(file: &Inspection) -> Vec<LayoutLane> {
     lanes
 }
 
-/// Returns all ranges with known content.
+/// Returns all ranges whose content is known.
 fn file_ranges(file: &Inspection) -> impl Iterator<Item = (ExtentContent, FileRange)> + '_ {
     let range = move |extent: &FileExtent| FileRange::of(extent.offset, extent.size, file);
     let of_parts = file.parts.iter().enumerate().flat_map(move |(part, inspected)| {
@@ -173,7 +173,7 @@ fn file_ranges(file: &Inspection) -> impl Iterator<Item = (ExtentContent, FileRa
     of_parts.chain(once((ExtentContent::Footer, footer)))
 }
 
-/// Returns the ranges between these, up to `size`.
+/// Returns the gaps between these ranges, up to `size`.
 fn gaps(mut ranges: Vec<(u64, u64)>, size: u64) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut gaps = Vec::new();
@@ -188,10 +188,10 @@ fn gaps(mut ranges: Vec<(u64, u64)>, size: u64) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// Ranges of a lane that are drawn as one bar.
+/// Ranges of a lane that are drawn as a single bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RangeBar {
-    /// Edges in pixels.
+    /// Left and right edge in pixels.
     from: f64,
     to: f64,
     first: FileRange,
@@ -200,7 +200,7 @@ struct RangeBar {
     end: u64,
 }
 
-/// Joins ranges too small to be told apart. At most two bars per pixel remain.
+/// Merges ranges that are too small to distinguish. At most two bars per pixel remain.
 fn bars(ranges: &[FileRange], size: u64) -> Vec<RangeBar> {
     let x = |offset: u64| LEFT + offset as f64 / (size as f64).max(1.0) * (RIGHT - LEFT);
     let mut bars: Vec<RangeBar> = Vec::new();
@@ -235,7 +235,7 @@ fn bars(ranges: &[FileRange], size: u64) -> Vec<RangeBar> {
     bars
 }
 
-/// A row of cells: a column, or all that have no row of their own.
+/// A row of cells: one column, or all columns without a row of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ChunkRow {
     name: String,
@@ -244,7 +244,8 @@ struct ChunkRow {
 }
 
 impl ChunkRow {
-    /// Returns the rows of the wanted columns, in the order of the file. Of too many, the largest have a row.
+    /// Returns the rows of the wanted columns, in file order. If there are too many, only the largest get their own
+    /// row.
     fn all(file: &Inspection, is_wanted: impl Fn(&str) -> bool) -> Vec<Self> {
         let columns = file.columns.iter().enumerate().filter(|(_, column)| is_wanted(&column.name));
         let rows = columns.map(|(index, column)| Self {
@@ -256,7 +257,7 @@ impl ChunkRow {
         Self::largest(rows.collect(), MAX_ROWS)
     }
 
-    /// Joins the smallest rows into one below the others, so that at most `most` remain.
+    /// Merges the smallest rows into one at the bottom, so that at most `most` rows remain.
     fn largest(mut rows: Vec<Self>, most: usize) -> Vec<Self> {
         if rows.len() <= most {
             return rows;
@@ -274,14 +275,14 @@ impl ChunkRow {
         rows
     }
 
-    /// Returns the bytes of its chunks in these row groups.
+    /// Returns the total bytes of the row's chunks in these row groups.
     fn bytes_in(&self, parts: &[PartInspection]) -> u64 {
         let chunks =
             parts.iter().flat_map(|part| self.columns.iter().filter_map(move |it| part.columns.get(*it)));
         chunks.fold(0, |sum: u64, chunk| sum.saturating_add(chunk.compressed_size))
     }
 
-    /// Returns its chunk in a row group, if it is of one column.
+    /// Returns the row's chunk in a row group, if the row is a single column.
     fn chunk<'a>(&self, part: &'a PartInspection) -> Option<&'a ChunkInspection> {
         match self.columns.as_slice() {
             [column] => part.columns.get(*column),
@@ -290,7 +291,7 @@ impl ChunkRow {
     }
 }
 
-/// The picture of a file.
+/// The layout picture of a file.
 struct LayoutPlot<'a> {
     svg: SvgDocument,
     file: &'a Inspection,
@@ -317,7 +318,7 @@ impl LayoutPlot<'_> {
 
     fn bar(&mut self, bar: &RangeBar, lane: &LayoutLane, top: f64) {
         let width = bar.to - bar.from;
-        // Neighbours stay apart.
+        // Leaves a gap between neighbouring bars.
         let width = if width > 4.0 { width - 0.8 } else { width.max(MIN_RANGE_WIDTH) };
         let area = Area { x: bar.from, y: top, width, height: 20.0 };
         let tooltip = self.range_tooltip(bar, lane);
@@ -368,7 +369,7 @@ impl LayoutPlot<'_> {
         self.svg.text(middle, bottom + 40.0, TextAnchor::Middle, Paint::INK, "offset in the file");
     }
 
-    /// Draws a cell for each column chunk, and the legend.
+    /// Draws a cell for each column chunk, followed by the legend.
     fn cells(&mut self, rows: &[ChunkRow], head: f64, bottom: f64) {
         let part_name = part_name(self.file.format);
         let file = self.file;
@@ -471,7 +472,7 @@ impl LayoutPlot<'_> {
         lines
     }
 
-    /// Draws the shades with the sizes from which they apply.
+    /// Draws the legend: each shade with the size at which it begins.
     fn legend(&mut self, largest: u64, baseline: f64) {
         for (index, opacity) in SHADES.into_iter().enumerate() {
             let x = NAMES + LEGEND * index as f64;
@@ -485,14 +486,14 @@ impl LayoutPlot<'_> {
         }
     }
 
-    /// Draws the head of a section: its name, and those of the figures.
+    /// Draws the heading of a section: its name, and the names of the figures.
     fn head(&mut self, baseline: f64, name: &str) {
         self.svg.text(NAMES, baseline, TextAnchor::Start, Paint::FAINT, name);
         self.svg.text(SIZES, baseline, TextAnchor::End, Paint::FAINT, "size");
         self.svg.text(SHARES, baseline, TextAnchor::End, Paint::FAINT, "share");
     }
 
-    /// Draws a number of bytes, and their share of the file.
+    /// Draws a number of bytes and its share of the file.
     fn figures(&mut self, baseline: f64, bytes: u64) {
         let share = table::percent(bytes as f64 / (self.file.size as f64).max(1.0));
         self.svg.text(SIZES, baseline, TextAnchor::End, Paint::INK, &table::bytes(bytes));
@@ -500,13 +501,13 @@ impl LayoutPlot<'_> {
     }
 }
 
-/// Returns the index of the shade of a size; `None` if it is 0.
+/// Returns the index of the shade for a size; `None` if the size is 0.
 fn shade(size: u64, largest: u64) -> Option<usize> {
     let ratio = largest as f64 / size as f64;
     (size > 0).then(|| ((ratio.log2() / 2.0).floor().max(0.0) as usize).min(SHADES.len() - 1))
 }
 
-/// Returns the distance of the marks of the axis: 1, 2 or 5 times a power of ten.
+/// Returns the distance between the marks of the axis: 1, 2 or 5 times a power of ten.
 fn mark_step(size: u64) -> u64 {
     let least = (size as f64 / MARKS).max(1.0);
     let power = 10_f64.powi(least.log10().floor() as i32);
@@ -514,7 +515,7 @@ fn mark_step(size: u64) -> u64 {
     steps.into_iter().find(|step| *step >= least).unwrap_or(10.0 * power) as u64
 }
 
-/// Formats an offset that is a multiple of such a distance: `500 kB`, `1.5 MB`.
+/// Formats an offset that is a multiple of the mark distance: `500 kB`, `1.5 MB`.
 fn mark_label(offset: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     match units.into_iter().find(|(_, size)| offset as f64 >= *size) {

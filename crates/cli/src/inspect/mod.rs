@@ -20,7 +20,7 @@ use crate::{
     table,
 };
 
-/// Cache size: little more than footers are read, each once.
+/// Cache size. Small, since little more than footers is read, and each footer once.
 const MEMORY: ByteSize = ByteSize::mib(64);
 
 const EXAMPLES: &str = "\
@@ -72,11 +72,11 @@ pub(crate) struct InspectArgs {
     option: Vec<(String, String)>,
 }
 
-/// Runs the command until it ends or the process is stopped.
+/// Runs the command until it completes or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or a file cannot be read; the others were printed then.
+/// If the command line is invalid, or a file cannot be read. The other files have been printed in that case.
 pub(crate) async fn run(args: InspectArgs) -> Result<()> {
     until_stopped(inspect(&args)).await
 }
@@ -122,12 +122,12 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
                 }
             }
             Err(error) => {
-                // The error of a single file is that of the command.
+                // If there is only one file, its error is that of the command.
                 if found == 1 && files.as_mut().peek().await.is_none() {
                     return Err(error.into());
                 }
 
-                // Other files next to Parquet and ORC files are only counted.
+                // Files of other formats among the Parquet and ORC files are only counted.
                 if matches!(error, Error::Format { .. }) {
                     overview.others += 1;
                     continue;
@@ -152,7 +152,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     if args.json {
         writeln!(out, "{}", if printed == 0 { "[]" } else { "\n]" })?;
     } else if is_drawing_printed {
-        // The drawing follows.
+        // The drawing is written below.
     } else if let Some(inspection) = &first {
         write!(out, "{}", InspectionPicture { inspection, row_groups: args.row_groups }.text())?;
     } else {
@@ -172,7 +172,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
 }
 
 impl InspectArgs {
-    /// Returns the destination of the drawing.
+    /// Returns the destination of the SVG drawing, if one is requested.
     fn drawing(&self) -> Result<Option<RowDestination>> {
         let Some(path) = &self.svg else { return Ok(None) };
         let destination = RowDestination::at(path, OverwriteMode::Replace)?;
@@ -183,12 +183,12 @@ impl InspectArgs {
         Ok(Some(destination))
     }
 
-    /// Returns whether the column is shown.
+    /// Returns true if the column is shown.
     fn is_wanted(&self, name: &str) -> bool {
         self.columns.is_empty() || self.columns.iter().any(|wanted| is_within(name, wanted))
     }
 
-    /// Reduces the inspection to the requested columns, and to row groups if requested.
+    /// Reduces the inspection to the requested columns, and drops the column chunks of row groups unless requested.
     fn chosen(&self, mut inspection: Inspection) -> Result<Inspection> {
         for wanted in &self.columns {
             if !inspection.columns.iter().any(|column| is_within(&column.name, wanted)) {
@@ -227,7 +227,7 @@ impl InspectArgs {
     }
 }
 
-/// Returns whether the column is the wanted one or nested in it.
+/// Returns true if the column is the wanted one or is nested in it.
 fn is_within(name: &str, wanted: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

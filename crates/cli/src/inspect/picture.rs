@@ -1,4 +1,4 @@
-//! Text output for one file.
+//! Text output for a single file.
 
 use stylobate_columnar::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, Inspection, SchemaNode,
@@ -13,13 +13,13 @@ use crate::{
 /// Maximum characters of a value or key.
 const MAX_VALUE_CHARS: usize = 64;
 const MAX_BOUND_CHARS: usize = 24;
-/// Row groups or stripes that are listed by default.
+/// Maximum row groups or stripes listed by default.
 const SHOWN_PARTS: usize = 10;
-/// Characters of the longest bar.
+/// Maximum bar length in characters.
 const BAR: usize = 12;
 const UNKNOWN: &str = "?";
 
-/// Formats an inspection as text.
+/// Formatter of an inspection as text.
 pub(super) struct InspectionPicture<'a> {
     pub(super) inspection: &'a Inspection,
     pub(super) row_groups: bool,
@@ -77,10 +77,10 @@ impl InspectionPicture<'_> {
         )
     }
 
-    /// Formats the storage of the columns.
+    /// Formats the storage of the columns: sizes, shares and encodings.
     fn storage(&self) -> String {
         let columns = &self.inspection.columns;
-        // Shares refer to the whole file, even if only some columns are shown.
+        // Shares are relative to the whole file, even if only some columns are shown.
         let all: u64 = self.inspection.parts.iter().map(|part| part.compressed_size).sum();
         let largest = columns.iter().map(|column| column.compressed_size).max().unwrap_or_default();
         let has_raw = columns.iter().any(|column| column.uncompressed_size.is_some());
@@ -280,7 +280,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n").replace("  \n", "\n")).collect()
 }
 
-/// Joins the encodings without those of levels, which are always run-length encoded.
+/// Joins the encodings, except those of levels, which are always run-length encoded.
 pub(super) fn join_encodings(words: &[String]) -> String {
     let levels = |word: &&String| matches!(word.as_str(), "RLE" | "BIT_PACKED");
     let telling: Vec<_> = words.iter().filter(|word| !levels(word)).map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Writes the data of a trace: Parquet files of random numbers, which no encoding compresses.
+//! Generates the data of a trace: Parquet files of random numbers, which no encoding compresses.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ use parquet::{
 use super::random::ReplayRng;
 
 const COLUMNS: usize = 20;
-/// Rows in memory at a time: about 10 MB of encoded data.
+/// Rows per row group, which are held in memory: about 10 MB of encoded data.
 const ROW_GROUP_ROWS: usize = 65_536;
 const BATCH_ROWS: u64 = 8_192;
 
@@ -62,7 +62,7 @@ pub(super) fn write_file(file: &Path, rows: u64, random: ReplayRng, progress: &P
     });
 
     if written.is_err() {
-        // The first error is reported.
+        // A failure to remove the file is ignored in favour of the first error.
         let _ = fs::remove_file(&temporary);
     }
 

@@ -61,11 +61,11 @@ pub(super) struct ReplayEndpoint {
 }
 
 impl EndpointArgs {
-    /// Returns the endpoint, and the one to compare it with if given.
+    /// Returns the endpoint, followed by the one to compare it with, if given.
     ///
     /// # Errors
     ///
-    /// If a URL is not that of an endpoint, or half of a key pair is missing.
+    /// If a URL is invalid, or one half of a key pair is missing.
     pub(super) fn endpoints(&self) -> Result<Vec<ReplayEndpoint>> {
         let bucket = self.bucket.clone().context("--bucket is needed")?;
         let mut endpoints = vec![self.connect(
@@ -92,11 +92,11 @@ impl EndpointArgs {
         key: Option<&String>,
         secret: Option<&RedactedString>,
     ) -> Result<ReplayEndpoint> {
-        // The builder accepts any string, and each request would fail.
+        // The builder would accept any string, and then every request would fail.
         let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         parsed.with_context(|| format!("{url:?} is not an http:// or https:// URL"))?;
         let client = ClientOptions::new().with_allow_http(true).with_timeout(self.timeout);
-        // A retry would hide a failure in the latency.
+        // A retry would hide a failure in the measured latency.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let builder = AmazonS3Builder::new()
             .with_client_options(client)

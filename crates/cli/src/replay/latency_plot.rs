@@ -1,4 +1,4 @@
-//! Draws latency distributions: the share of requests that took no longer than a time.
+//! Draws cumulative latency distributions: the share of requests that took no longer than a given time.
 
 use std::fmt::Write;
 
@@ -9,17 +9,17 @@ use crate::{
 };
 
 const WIDTH: f64 = 860.0;
-/// The plot within the picture, in pixels.
+/// The plot area within the picture, in pixels.
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 808.0;
 const TOP: f64 = 76.0;
 const BOTTOM: f64 = 396.0;
-/// Baseline of the first row of the table below the plot, and height of its rows.
+/// Baseline of the first row of the table below the plot, and height of a row.
 const TABLE_TOP: f64 = 500.0;
 const ROW: f64 = 24.0;
-/// Right edges of the columns of that table.
+/// Right edges of the table's columns.
 const COLUMNS: [f64; 5] = [488.0, 568.0, 648.0, 728.0, 808.0];
-/// Characters of an endpoint name that fit to the left of them.
+/// Maximum characters of an endpoint name, which is left of the columns.
 const NAME_CHARACTERS: usize = 46;
 
 const COLOURS: [Paint; 2] = [Paint::BLUE, Paint::RED];
@@ -27,17 +27,17 @@ const COLOURS: [Paint; 2] = [Paint::BLUE, Paint::RED];
 const PERCENTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
 /// Minimum time on the axis, in milliseconds: the resolution of the measurement.
 const MIN_MS: f64 = 0.001;
-/// Number of marks above which only powers of ten are labelled.
+/// Maximum number of marks that are all labelled; with more, only powers of ten are labelled.
 const MAX_LABELS: usize = 12;
 
-/// A curve of the picture.
+/// A curve in the picture.
 pub(super) struct LatencySeries<'a> {
     /// Name of the endpoint.
     pub(super) name: String,
     pub(super) latency: &'a LatencyDistribution,
 }
 
-/// Draws an SVG document. Empty series have a row in the table, but no curve.
+/// Draws an SVG document. An empty series gets a row in the table but no curve.
 pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) -> String {
     let curves: Vec<_> = series.iter().map(|series| series.latency.cumulative()).collect();
     let times = curves.iter().flatten().map(|(ms, _)| ms.max(MIN_MS));
@@ -56,19 +56,19 @@ pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) ->
     plot.svg.finish()
 }
 
-/// Returns the pixels from the top of the picture.
+/// Returns the distance in pixels from the top of the picture.
 fn y(share: f64) -> f64 {
     BOTTOM - share * (BOTTOM - TOP)
 }
 
-/// The picture, and its axis of milliseconds.
+/// The picture with its axis in milliseconds.
 struct LatencyPlot {
     svg: SvgDocument,
     axis: LogAxis,
 }
 
 impl LatencyPlot {
-    /// Returns the pixels from the left of the picture.
+    /// Returns the distance in pixels from the left of the picture.
     fn x(&self, ms: f64) -> f64 {
         LEFT + self.axis.share(ms) * (RIGHT - LEFT)
     }

@@ -6,11 +6,11 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Maximum recorded time: longer ones count as an hour.
+/// Maximum recorded time, one hour; longer times count as this.
 const MAX_US: u64 = 3_600_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The times of a successful request, from its arrival according to the trace.
+/// The times of a successful request, measured from its arrival time in the trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestSample {
     /// Until the request was sent.
@@ -26,17 +26,17 @@ pub(super) struct RequestSample {
 /// The failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestFailure {
-    /// The error; the same text for the same cause.
+    /// The error message, which is the same for all failures with the same cause.
     pub(super) message: String,
     /// The object's key.
     pub(super) key: String,
 }
 
-/// The number of requests that failed for one cause.
+/// The number of requests that failed with the same message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct FailureCount {
     pub(super) count: u64,
-    /// The key of the first of them.
+    /// The key of the first such request.
     pub(super) first_key: String,
 }
 
@@ -51,13 +51,13 @@ pub(super) struct LatencySummary {
 }
 
 impl LatencySummary {
-    /// Returns the names and values in the order of all tables.
+    /// Returns the names and values in the order used in all tables.
     pub(super) fn figures(&self) -> [(&'static str, f64); 5] {
         let Self { mean, p50, p90, p99, max } = *self;
         [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("max", max)]
     }
 
-    /// Returns the ratio of each value of `other` to that of `self`.
+    /// Returns the ratio of each statistic of `other` to that of `self`.
     pub(super) fn ratio_of(&self, other: &Self) -> Self {
         Self {
             mean: other.mean / self.mean,
@@ -69,7 +69,7 @@ impl LatencySummary {
     }
 }
 
-/// A distribution of times with three significant digits; mean and maximum are exact.
+/// A distribution of times with a precision of three significant digits; mean and maximum are exact.
 #[derive(Clone, Debug)]
 pub(super) struct LatencyDistribution {
     microseconds: Histogram<u64>,
@@ -89,11 +89,11 @@ impl LatencyDistribution {
         self.longest = self.longest.max(time);
     }
 
-    /// Returns the statistics; `None` if nothing was recorded.
+    /// Returns the statistics; `None` if no time was recorded.
     pub(super) fn summary(&self) -> Option<LatencySummary> {
         let count = self.microseconds.len();
         let max = ms(self.longest);
-        // The histogram returns the upper bound of a bucket, which may exceed the maximum.
+        // The histogram returns the upper bound of a bucket, which may exceed the exact maximum.
         let quantile = |share| (self.microseconds.value_at_quantile(share) as f64 / 1e3).min(max);
 
         (count > 0).then(|| LatencySummary {
@@ -105,7 +105,8 @@ impl LatencyDistribution {
         })
     }
 
-    /// Returns the distinct times in milliseconds, in order, each with the share of requests that took no longer.
+    /// Returns the distinct times in milliseconds, in ascending order, each with the share of requests that took no
+    /// longer.
     pub(super) fn cumulative(&self) -> Vec<(f64, f64)> {
         let count = self.microseconds.len() as f64;
         let mut upto = 0;
@@ -130,16 +131,16 @@ pub(super) struct Measurement {
     pub(super) bytes: u64,
     pub(super) latency: LatencyDistribution,
     pub(super) first_byte: LatencyDistribution,
-    /// Maximum time between the arrival of a request and sending it: the lag of this machine.
+    /// Maximum delay between the arrival time of a request and its sending: the lag of this machine.
     pub(super) latest: Duration,
-    /// From the first arrival to the last byte.
+    /// Time from the first arrival to the last byte.
     pub(super) elapsed: Duration,
-    /// Set if it was stopped before its end.
+    /// True if the replay was interrupted.
     pub(super) interrupted: bool,
 }
 
 impl Measurement {
-    /// Creates an empty measurement of a trace with `requests` requests.
+    /// Creates an empty measurement for a trace with `requests` requests.
     pub(super) fn new(requests: usize) -> Result<Self> {
         Ok(Self {
             requests,

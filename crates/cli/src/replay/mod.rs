@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{out, table};
 
-/// Maximum duration of a trace: a longer one has wrong timestamps.
+/// Maximum duration of a trace. A longer trace has wrong timestamps.
 const MAX_SPAN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const EXAMPLES: &str = "\
@@ -80,7 +80,8 @@ pub(crate) struct ReplayArgs {
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written or is invalid, or if a request failed; then the report was printed.
+/// If a file is invalid or cannot be read or written, or if a request failed. The report has been printed in that
+/// case.
 pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
     if args.make.make.is_some() {
         // Encoding and writing would block the runtime.
@@ -98,7 +99,7 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
     play_all(&args, &file, &trace).await
 }
 
-/// Plays the trace against each endpoint in turn and reports.
+/// Plays the trace against each endpoint in turn, and reports the results.
 async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result<()> {
     if !(args.speed.is_finite() && args.speed > 0.0) {
         bail!("--speed {}: a factor above 0 is needed", args.speed);
@@ -136,9 +137,9 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result
     report.problem().map_or(Ok(()), |problem| Err(anyhow!(problem)))
 }
 
-/// Draws the latencies of each endpoint, labelled by its name.
+/// Draws the latencies of each endpoint, labelled with the endpoint's name.
 fn picture(speed: f64, file: &Path, trace: &ReplayTrace, played: &[(String, Measurement)]) -> String {
-    // Many traces are called trace.csv, so the folder is shown too.
+    // Many traces are named trace.csv, so the title includes the folder.
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let name = parts[parts.len().saturating_sub(2)..].join("/");
     let title = format!("Latency of {}, {name}", table::count(trace.requests.len(), "request"));

@@ -1,7 +1,7 @@
-//! Plans a trace: its files, and the arrival times and files of its requests.
+//! Plans a trace: its files, and for each request the arrival time and the file.
 //!
-//! The kinds are those of the Parpulse benchmark. Small files are about 1 MB, large ones about 100 MB. The files of
-//! requests are Zipf-distributed; file 0 is the most popular of its size.
+//! The kinds are those of the Parpulse benchmark. Small files are about 1 MB, large ones about 100 MB. Requests
+//! choose files by a Zipf distribution; file 0 is the most popular one of its size.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use super::{
     trace::TraceRequest,
 };
 
-/// Files of the kind `parallel`: 9 small and 10 large, unless `--files` says otherwise.
+/// Default files of the kind `parallel`: 9 small and 10 large.
 const SMALL_FILES: usize = 9;
 const LARGE_FILES: usize = 10;
-/// Files of the kind `serial`: the first half small, the rest large.
+/// Default files of the kind `serial`: the first half are small, the rest large.
 const SERIAL_FILES: usize = 8;
 const REQUESTS: usize = 20;
-/// The kind `parallel`: number of requests, requests for large files, and span in milliseconds.
+/// Defaults of the kind `parallel`: number of requests, number of requests for large files, and span in milliseconds.
 const PARALLEL_REQUESTS: usize = 160;
 const PARALLEL_LARGE: usize = 13;
 const PARALLEL_MS: u64 = 5_500;
-/// Maximum gap between requests of the kinds `1m` and `100m`, in milliseconds; the minimum is 1.
+/// Maximum gap between two requests of the kinds `1m` and `100m`, in milliseconds; the minimum is 1.
 const MAX_GAP_MS: u64 = 500;
 
 /// The kind of a trace.
@@ -55,7 +55,7 @@ pub(super) struct TraceSpec {
 /// A trace before its files exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TracePlan {
-    /// The size of each file; small ones first.
+    /// The size of each file, small files first.
     pub(super) files: Vec<TraceFileSize>,
     /// The requests in order of arrival.
     pub(super) requests: Vec<TraceRequest>,
@@ -65,7 +65,7 @@ pub(super) struct TracePlan {
 ///
 /// # Errors
 ///
-/// If the parameters are invalid; the message names the option.
+/// If the parameters are invalid; the message names the option at fault.
 pub(super) fn plan(spec: TraceSpec) -> Result<TracePlan> {
     if !(spec.skew.is_finite() && spec.skew >= 0.0) {
         bail!("--skew {}: a number from 0 is needed", spec.skew);
@@ -93,7 +93,7 @@ pub(super) fn plan(spec: TraceSpec) -> Result<TracePlan> {
     Ok(TracePlan { files: sizes, requests })
 }
 
-/// Returns the numbers of small and large files.
+/// Returns the number of small and of large files.
 fn files(spec: &TraceSpec) -> (usize, usize) {
     let both = SMALL_FILES + LARGE_FILES;
     match (spec.kind, spec.files) {

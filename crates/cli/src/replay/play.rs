@@ -1,4 +1,4 @@
-//! Plays a trace open loop: each request is sent at its time, regardless of how many are in flight.
+//! Plays a trace open loop: each request is sent at its arrival time, regardless of how many are in flight.
 
 use std::{
     error::Error,
@@ -25,12 +25,12 @@ use super::{
 /// Maximum characters of a failure message.
 const MESSAGE_CHARACTERS: usize = 160;
 
-/// Plays the trace at `speed` times its pace, until the last answer or `stop`.
+/// Plays the trace at `speed` times its pace, until the last answer has arrived or `stop` completes.
 ///
 /// # Errors
 ///
-/// If no thread can be spawned, or a request is due later than the clock can represent. Failed requests are part of the
-/// measurement.
+/// If no thread can be spawned, or a request is due later than the clock can represent. Failed requests are not
+/// errors, but part of the measurement.
 pub(super) async fn play(
     trace: &ReplayTrace,
     store: Arc<dyn ObjectStore>,
@@ -84,7 +84,7 @@ struct DueRequest {
     arrival: Instant,
 }
 
-/// Waits for the next due request; never completes if there is none.
+/// Waits for the next due request. Never completes if there are no more.
 async fn next_due(due: &mut Option<UnboundedReceiver<DueRequest>>) -> Option<DueRequest> {
     match due {
         Some(due) => due.recv().await,
@@ -92,8 +92,8 @@ async fn next_due(due: &mut Option<UnboundedReceiver<DueRequest>>) -> Option<Due
     }
 }
 
-/// Starts a thread that sends each request at its arrival. Timers of the runtime are up to a millisecond late, which is
-/// longer than reading a cached object.
+/// Starts a thread that emits each request at its arrival time. The runtime's timers may be a millisecond late, which
+/// is longer than it takes to read a cached object.
 fn clock(start: Instant, trace: &ReplayTrace, speed: f64) -> Result<UnboundedReceiver<DueRequest>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let requests = trace.requests.clone();
@@ -146,7 +146,7 @@ async fn read(
     }
 }
 
-/// Returns the cause of an error in one line without addresses, times and request ids, so that equal causes have equal
+/// Returns the cause of an error in one line. Omits addresses, times and request ids, so that equal causes have equal
 /// texts.
 fn describe(error: &object_store::Error) -> String {
     match error {
@@ -162,7 +162,7 @@ fn describe(error: &object_store::Error) -> String {
     }
 
     let text = cause.to_string();
-    // The body of an S3 error: its code is enough; the rest has ids.
+    // Keeps only the code of an S3 error body: the rest contains ids.
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let head = text.split(['<', '\n']).next().unwrap_or_default().trim_end_matches([' ', ':']);
     let line = match code {
@@ -176,7 +176,7 @@ fn describe(error: &object_store::Error) -> String {
 /// Completes on Ctrl-C.
 pub(super) async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
-        // Without a handler for the signal, wait forever.
+        // Without a handler for the signal, waits forever.
         std::future::pending::<()>().await;
     }
 }
@@ -197,7 +197,7 @@ mod tests {
     use super::super::trace::TraceRequest;
     use super::*;
 
-    /// Creates a store with objects of 1000 and 2000 bytes, and a trace that requests them by (ms, index). Object 2
+    /// Creates a store with objects of 1000 and 2000 bytes, and a trace of requests given as (ms, index). Object 2
     /// does not exist.
     async fn fixture(requests: &[(u64, usize)]) -> (ReplayTrace, Arc<dyn ObjectStore>) {
         let store = InMemory::new();

@@ -1,6 +1,6 @@
-//! Random numbers that depend only on the seed, on every machine and in every release.
+//! Random numbers that depend on the seed only, and are the same on every machine and in every release.
 //!
-//! A trace is quoted by its seed, so nothing here may depend on the version of a library.
+//! A trace is identified by its seed, so nothing here may depend on the version of a library.
 
 /// SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ impl ReplayRng {
         Self(seed)
     }
 
-    /// Creates the generator of part `part` of a seed; parts are independent.
+    /// Creates the generator for part `part` of a seed. The parts are independent of each other.
     pub(super) fn of_part(seed: u64, part: u64) -> Self {
         let mut parts = Self::new(seed ^ part.wrapping_mul(0xD1B5_4A32_D192_ED03));
         Self::new(parts.next())
@@ -65,7 +65,7 @@ impl ZipfRanks {
         Self { cumulative: cumulative.collect() }
     }
 
-    /// Draws a rank; 0 if there are none.
+    /// Draws a rank; returns 0 if there are no ranks.
     pub(super) fn draw(&self, random: &mut ReplayRng) -> usize {
         let total = self.cumulative.last().copied().unwrap_or(0.0);
         let point = random.unit() * total;

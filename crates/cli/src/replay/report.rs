@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::measure::{FailureCount, LatencySummary, Measurement, ms};
 use crate::table;
 
-/// Lag of a request in milliseconds above which the report warns: the replaying machine is overloaded and measures
-/// itself.
+/// Lag of a request in milliseconds above which the report warns: the machine that replays is then overloaded, and
+/// measures itself.
 const LAG_TO_WARN_OF_MS: f64 = 20.0;
 
-/// The results of playing one trace against one endpoint, or against two.
+/// The results of playing a trace against one endpoint, or against two.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ReplayReport {
     /// The trace file.
@@ -20,7 +20,7 @@ pub(super) struct ReplayReport {
     speed: f64,
     /// The runs in order.
     runs: Vec<EndpointReport>,
-    /// Ratio of the latencies of the second endpoint to those of the first.
+    /// Ratio of the second endpoint's latencies to those of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<LatencyRatio>,
 }
@@ -30,7 +30,7 @@ pub(super) struct ReplayReport {
 struct EndpointReport {
     endpoint: String,
     bucket: String,
-    /// Set if it was stopped before its end.
+    /// True if the replay was interrupted.
     interrupted: bool,
     /// Requests in the trace.
     requests: usize,
@@ -40,13 +40,13 @@ struct EndpointReport {
     failures: BTreeMap<String, FailureCount>,
     /// Bytes of all completed requests.
     bytes: u64,
-    /// From the first arrival to the last byte.
+    /// Time from the first arrival to the last byte.
     elapsed_ms: f64,
-    /// From a request's arrival to its last byte; `null` if none completed.
+    /// Time from a request's arrival to its last byte; `null` if no request completed.
     latency_ms: Option<LatencySummary>,
-    /// From a request's arrival to its first byte; `null` if none completed.
+    /// Time from a request's arrival to its first byte; `null` if no request completed.
     first_byte_ms: Option<LatencySummary>,
-    /// Maximum time between the arrival of a request and sending it.
+    /// Maximum delay between the arrival time of a request and its sending.
     max_lag_ms: f64,
 }
 
@@ -155,7 +155,7 @@ impl EndpointReport {
         })
     }
 
-    /// Writes the lines above the table of times. Writing to a String cannot fail.
+    /// Writes the lines above the table of times. Writing to a `String` cannot fail.
     fn describe(&self, text: &mut String) {
         let seconds = self.elapsed_ms / 1e3;
         let rate = if seconds > 0.0 { (self.bytes as f64 / seconds) as u64 } else { 0 };

@@ -1,4 +1,4 @@
-//! Hit ratios of a trace under each cache policy, without an endpoint.
+//! Simulates the hit ratios of a trace under each cache policy, without an endpoint.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -8,7 +8,7 @@ use stylobate_storage::{Access, ByteSize, HitRatio, simulate};
 use super::trace::ReplayTrace;
 use crate::table;
 
-/// Default capacities, as shares of the working set.
+/// Default capacities, as fractions of the working set.
 const SHARES: [f64; 3] = [0.1, 0.5, 2.0];
 
 #[derive(Args, Clone, Debug)]
@@ -39,21 +39,21 @@ pub(super) struct CacheSimulation {
 #[derive(Clone, Debug, Serialize)]
 struct CapacityResult {
     capacity_bytes: u64,
-    /// The capacity in working sets.
+    /// The capacity as a multiple of the working set.
     working_sets: f64,
     policies: Vec<PolicyResult>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct PolicyResult {
-    /// Counts, in pages if pages were cached.
+    /// Hits and accesses, counted in pages if pages were cached.
     #[serde(flatten)]
     counts: HitRatio,
     request_hit_ratio: f64,
     byte_hit_ratio: f64,
 }
 
-/// Runs the trace through every policy at each capacity. `objects` names the objects file in errors.
+/// Runs the trace through every policy at each capacity. `objects` is the name of the objects file in errors.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub(super) fn run(args: &SimulateArgs, trace: &ReplayTrace, objects: &str) -> Re
     })
 }
 
-/// Returns the accesses of a trace: one per request, or one per page of its object.
+/// Returns the accesses of a trace: one per request, or one for each page of the requested object.
 fn accesses(trace: &ReplayTrace, page_bytes: Option<u64>, objects: &str) -> Result<Vec<Access>> {
     let mut accesses = Vec::new();
     // Pages are numbered across objects: the first key of an object is the number of pages before it.

@@ -1,4 +1,4 @@
-//! The two text files of a trace: the requests with their times, and the objects by index.
+//! The two text files of a trace: the requests with their arrival times, and the objects by index.
 //!
 //! ```text
 //! trace.csv                     objects.csv
@@ -7,8 +7,8 @@
 //! 137,3                         small-1.parquet,880642
 //! ```
 //!
-//! In both, the header line is optional, and blank lines and lines that begin with `#` are skipped. In the
-//! objects file the size in bytes may be missing; index 0 is the first object.
+//! In both files, the header line is optional, and blank lines and lines that begin with `#` are skipped. In the
+//! objects file, the size in bytes may be omitted; index 0 is the first object.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -25,7 +25,7 @@ const OBJECTS_HEADER: &str = "key,size";
 pub(super) struct TraceObject {
     /// Key in the bucket.
     pub(super) key: Path,
-    /// Size in bytes, if the file has it.
+    /// Size in bytes, if the objects file gives it.
     pub(super) size: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl ReplayTrace {
         Ok(Self { objects, requests })
     }
 
-    /// Returns the bytes of the distinct objects requested, as far as their sizes are known.
+    /// Returns the bytes of the distinct objects requested, counting only objects of known size.
     pub(super) fn working_set_bytes(&self) -> u64 {
         let mut is_requested = vec![false; self.objects.len()];
         for request in &self.requests {
@@ -72,7 +72,7 @@ impl ReplayTrace {
     }
 }
 
-/// Returns the lines with content: number (from 1) and text.
+/// Returns the lines with content, each with its line number (from 1).
 fn lines<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let numbered = text.trim_start_matches('\u{feff}').lines().enumerate();
     let content = numbered
@@ -86,7 +86,8 @@ fn lines<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a
     })
 }
 
-/// Parses the requests of a trace file; returns them in order of arrival, relative to the first. `name` is for errors.
+/// Parses the requests of a trace file, and returns them in order of arrival. Arrival times are relative to the
+/// first. `name` is used in errors.
 fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<TraceRequest>> {
     let mut requests = Vec::new();
     for (number, line) in lines(text, TRACE_HEADER) {
@@ -117,17 +118,17 @@ fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<TraceReq
     Ok(requests)
 }
 
-/// Parses a time with microsecond precision; milliseconds since 1970 are exact.
+/// Parses a time in milliseconds with microsecond precision; milliseconds since 1970 are exact.
 fn parse_milliseconds(text: &str) -> Option<Duration> {
     let ms: f64 = text.parse().ok()?;
     (0.0..=1e15).contains(&ms).then(|| Duration::from_micros((ms * 1e3).round() as u64))
 }
 
-/// Parses the objects of an objects file. `name` is for errors.
+/// Parses the objects of an objects file. `name` is used in errors.
 fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<TraceObject>> {
     let mut objects = Vec::new();
     for (number, line) in lines(text, OBJECTS_HEADER).filter(|(_, line)| *line != "key") {
-        // A key may contain commas: only a number after the last comma is a size.
+        // A key may contain commas, so only a number after the last comma is a size.
         let sized = line.rsplit_once(',').and_then(|(key, size)| Some((key, size.trim().parse().ok()?)));
         let (key, size) = sized.map_or((line, None), |(key, size)| (key.trim(), Some(size)));
         let key = format!("{prefix}{key}");
@@ -142,11 +143,11 @@ fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<TraceObject
     Ok(objects)
 }
 
-/// Formats a trace file. `note` becomes a comment at its top; arrivals are rounded down to milliseconds.
+/// Formats a trace file. `note` becomes a comment at the top; arrival times are rounded down to milliseconds.
 pub(super) fn write_requests(note: &str, requests: &[TraceRequest]) -> String {
     let mut text = format!("# {note}\n{TRACE_HEADER}\n");
     for request in requests {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{},{}", request.arrival.as_millis(), request.object);
     }
     text

@@ -1,4 +1,4 @@
-//! Writes rows to one file, or to a folder of them, through sinks: Parquet and ORC.
+//! Writes rows to a Parquet or ORC file, or to a folder of such files, through sinks.
 
 use anyhow::{Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -23,7 +23,7 @@ pub(crate) struct ColumnFile {
 }
 
 impl ColumnFile {
-    /// Writes all rows. The file appears under its name when it is complete.
+    /// Writes all rows. The file becomes visible under its name once it is complete.
     pub(crate) async fn write<E: Into<Error>>(
         self,
         schema: SchemaRef,
@@ -59,7 +59,7 @@ impl ColumnFile {
     }
 }
 
-/// Returns the options of files of a format, with a codec that was given on the command line.
+/// Returns the file options of a format, with the codec given on the command line.
 pub(crate) fn file_options(format: WriteFormat, compression: Option<&str>) -> Result<FileOptions> {
     let options = FileOptions::from(format);
     match compression {

@@ -1,4 +1,4 @@
-//! Output destinations: standard output, or a file that appears under its name only when it is complete.
+//! Output destinations: standard output, or a file that becomes visible under its name once it is complete.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -12,28 +12,28 @@ use tempfile::{Builder, TempPath};
 
 use crate::{failure::usage, out::of_output};
 
-/// Maximum characters of the name that the temporary file's name begins with.
+/// Maximum characters of the final name that are used in the name of the temporary file.
 const MAX_PREFIX: usize = 40;
 
-/// Handling of an existing file.
+/// Policy for an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OverwriteMode {
     Refuse,
     Replace,
 }
 
-/// The destination of an output. Nothing is written before it is opened.
+/// The destination of an output. Nothing is created or written before it is opened.
 #[derive(Clone, Debug)]
 pub(crate) enum RowDestination {
     /// Standard output.
     Stdout,
     /// A new regular file.
     File { path: PathBuf, overwrite: OverwriteMode },
-    /// An existing pipe or device, written in place so that it is not replaced by a file.
+    /// An existing pipe or device, written in place: a rename would replace it by a regular file.
     InPlace(PathBuf),
 }
 
-/// A temporary file next to its destination. Removed on drop.
+/// A temporary file next to its destination, removed on drop.
 #[derive(Debug)]
 pub(crate) struct UnfinishedOutput {
     /// `None` for outputs that are written in place.
@@ -55,7 +55,7 @@ impl RowDestination {
             )));
         }
 
-        // A symbolic link is kept, and its target replaced.
+        // A symbolic link is kept, and its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&target) {
             Ok(found) if found.is_dir() => Err(usage(format!("{shown} is a folder: name a file in it"))),
@@ -71,12 +71,12 @@ impl RowDestination {
         }
     }
 
-    /// Returns whether the output is a terminal.
+    /// Returns true if the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdout) && io::IsTerminal::is_terminal(&io::stdout())
     }
 
-    /// Writes a whole text.
+    /// Writes a complete text.
     pub(crate) fn write_text(self, text: &str) -> Result<()> {
         let (mut file, unfinished) = self.open()?;
         file.write_all(text.as_bytes()).map_err(of_output).context("writing")?;
@@ -126,7 +126,7 @@ impl UnfinishedOutput {
     }
 }
 
-/// Returns the error of a file that must not be replaced.
+/// Returns the error for a file that must not be replaced.
 pub(crate) fn exists(path: impl AsRef<Path>) -> anyhow::Error {
     let path = path.as_ref();
     usage(format!("{} exists already: give another name, or --force to replace it", path.display()))

@@ -1,5 +1,5 @@
-//! Writes batches on a thread of its own, not through a sink: an output may block, such as a pipe without a reader, and
-//! must not keep the process from ending.
+//! Writes batches on a separate thread rather than through a sink: an output such as a pipe without a reader may
+//! block, and must not keep the process from exiting.
 
 use std::{
     fs::File,
@@ -33,12 +33,12 @@ pub(crate) struct WriteTotals {
 
 enum DrainMessage {
     Batch(RecordBatch),
-    /// The last batch was sent. A channel that closes without it means that the work was cancelled.
+    /// The last batch has been sent. If the channel closes without this message, the work was cancelled.
     End,
 }
 
-/// Writes all batches of `schema` to the destination. A file appears under its name only on success; on failure or
-/// drop it is removed.
+/// Writes all batches of `schema` to the destination. A file becomes visible under its name only on success; on
+/// failure or drop it is removed.
 pub(crate) async fn drain<E: Into<Error>>(
     schema: SchemaRef,
     mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
@@ -47,7 +47,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     destination: RowDestination,
     progress: &ProgressDisplay,
 ) -> Result<WriteTotals> {
-    // Wait for the first batch before anything is created.
+    // Waits for the first batch before anything is created.
     let mut next = batches.next().await.transpose().map_err(Into::into)?;
     let is_terminal = destination.is_terminal();
     let (file, unfinished) = destination.open()?;
@@ -81,7 +81,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     }
 
     if failed.is_none() {
-        // If the writer has already ended, its result has the error.
+        // If the writer has already ended, its result contains the error.
         let _ = to_writer.send(DrainMessage::End).await;
     }
 
@@ -129,7 +129,7 @@ struct CountedFile {
 }
 
 impl CountedFile {
-    /// Syncs the file: after a crash, a published file must have its contents.
+    /// Syncs the file, so that a published file has its contents after a crash.
     fn sync(&self) -> Result<()> {
         if self.file.metadata()?.is_file() {
             self.file.sync_all()?;
@@ -157,7 +157,7 @@ enum OutputEncoder<W: Write> {
 }
 
 impl<W: Write> OutputEncoder<W> {
-    /// Creates an encoder of the format over `out`. `bound` is for tables.
+    /// Creates an encoder of the format over `out`. `bound` applies to tables.
     fn new(format: RowFormat, schema: &SchemaRef, bound: &TableLimits, out: W) -> Result<Self> {
         Ok(match format {
             RowFormat::Table => Self::Table(TableEncoder::new(out, schema, bound.clone())),
@@ -165,7 +165,7 @@ impl<W: Write> OutputEncoder<W> {
         })
     }
 
-    /// Writes the rows of a batch. Tables may buffer some.
+    /// Writes the rows of a batch. A table may buffer some of them.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Self::Table(table) => table.write(batch),

@@ -1,4 +1,4 @@
-//! Output formats of rows: their names on the command line, and the extensions of files.
+//! Output formats of rows: their names on the command line, and their file extensions.
 
 use std::path::Path;
 
@@ -8,23 +8,23 @@ use stylobate_columnar::WriteFormat;
 
 use crate::failure::usage;
 
-/// An output format of rows that are printed.
+/// An output format for printed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowFormat {
     /// A text table for a terminal.
     Table,
-    /// A format of files, other than Parquet and ORC.
+    /// A file format other than Parquet and ORC.
     File(WriteFormat),
 }
 
 impl RowFormat {
-    /// Returns whether the format is binary, which is not for a terminal.
+    /// Returns true if the format is binary, and so must not be printed to a terminal.
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, Self::File(format) if !format.is_text())
     }
 }
 
-/// Returns the format of the file's extension, for rows that are printed.
+/// Returns the format for the file's extension, for rows that are printed.
 pub(crate) fn printed_format(path: &Path) -> Result<WriteFormat> {
     let shown = path.display();
     match WriteFormat::of_path(path) {
@@ -45,7 +45,7 @@ pub(crate) fn printed_format(path: &Path) -> Result<WriteFormat> {
 
 const KNOWN: &str = ".parquet, .csv, .jsonl, .arrow and .arrows";
 
-/// Builds a parser of the names of some formats, each with its help, which may be empty.
+/// Builds a parser for the names of some formats. Each has a help text, which may be empty.
 pub(crate) fn format_parser<const N: usize>(
     formats: [(WriteFormat, &'static str); N],
 ) -> impl TypedValueParser<Value = WriteFormat> {

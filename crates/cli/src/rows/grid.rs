@@ -1,4 +1,4 @@
-//! A text table that fits the terminal, with a note of what was omitted.
+//! A text table that fits the terminal, with a note about omitted rows and columns.
 
 use std::{io::Write, iter};
 
@@ -10,7 +10,7 @@ use arrow::{
 };
 use console::{measure_text_width, pad_str, truncate_str};
 
-/// Rows that are laid out together. Longer tables are split into such parts to bound memory.
+/// Rows that are laid out together. Longer tables are split into parts of this size, to bound memory.
 const PART: usize = 1_000;
 /// Maximum characters of a cell, on a terminal and elsewhere.
 const MAX_CELL_ON_TERMINAL: usize = 40;
@@ -21,13 +21,13 @@ const NULL: &str = "NULL";
 /// The limits of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableLimits {
-    /// Maximum rows to show; a note at the end says whether there are more.
+    /// Maximum rows to print; a note at the end says whether there are more.
     pub(crate) rows: Option<u64>,
     /// Total number of rows, if known.
     pub(crate) total: Option<u64>,
-    /// Width in characters; `None` for unlimited.
+    /// Width in characters; `None` if unlimited.
     pub(crate) width: Option<usize>,
-    /// How to see the rows that are left out, if their number is unknown.
+    /// Tells how to print the omitted rows, if their number is unknown.
     pub(crate) hint: Option<&'static str>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct TableEncoder<W> {
     rows: Vec<Vec<String>>,
     written: u64,
     left_out: u64,
-    /// Widths of the columns that fit, from the first part; the last column may be truncated.
+    /// Widths of the columns that fit, determined by the first part; the last column may be truncated.
     layout: Option<Vec<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl<W: Write> TableEncoder<W> {
         Self { out, bound, columns, rows: Vec::new(), written: 0, left_out: 0, layout: None }
     }
 
-    /// Takes the rows of a batch, and writes those that complete a part.
+    /// Adds the rows of a batch, and writes those that complete a part.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_null(NULL);
 
@@ -125,7 +125,7 @@ impl<W: Write> TableEncoder<W> {
         Ok(writeln!(self.out, "{}", line.trim_end())?)
     }
 
-    /// Writes the remaining rows, and notes of what was left out.
+    /// Writes the remaining rows, and notes about what was omitted.
     pub(super) fn finish(&mut self) -> Result<()> {
         if self.layout.is_none() || !self.rows.is_empty() {
             self.write_part()?;
@@ -184,7 +184,7 @@ fn layout(columns: &[TableHeading], rows: &[Vec<String>], room: Option<usize>) -
     layout
 }
 
-/// Escapes control characters, which would move the cursor, clear the terminal or begin another line.
+/// Escapes control characters, which could move the cursor, clear the terminal or begin a new line.
 pub(crate) fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Reading rows of files and writing them to an output: requests, formats and destinations.
+//! Reads rows of files and writes them to an output: requests, formats and destinations.
 
 mod column_file;
 mod destination;

@@ -39,7 +39,7 @@ enum OutputFormat {
 }
 
 impl OutputArgs {
-    /// Returns the destination and the format. Fails before any work if they do not match.
+    /// Returns the destination and the format. Fails before any work is done if they do not match.
     pub(crate) fn chosen(&self) -> Result<(RowDestination, RowFormat)> {
         let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         let destination = match &self.output {
@@ -57,7 +57,7 @@ impl OutputArgs {
         Ok((destination, format))
     }
 
-    /// Returns the Parquet or ORC file or object that is named, if one is, for commands that write them.
+    /// Returns the Parquet or ORC output, if one is named; for commands that can write these formats.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Requests for rows of files of any format, and their scans.
+//! Requests for rows of files in any format, and the scans planned for them.
 
 use anyhow::Result;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -11,19 +11,19 @@ use stylobate_columnar::{
 use super::source_args::SourceArgs;
 use crate::failure::usage;
 
-/// A request for rows of files of any format.
+/// A request for rows of files in any format.
 #[derive(Clone, Debug)]
 pub(crate) struct RowsRequest {
-    /// The request for Parquet and ORC.
+    /// The request to use for Parquet and ORC files.
     pub(super) columnar: ScanRequest,
     pub(super) sources: Vec<Source>,
     pub(super) source_args: SourceArgs,
-    /// The sequential format, if the arguments or file names determine it.
+    /// The sequential format, if the arguments or the file names determine it.
     pub(super) format: Option<SequentialFormat>,
     pub(super) columns: Option<Vec<String>>,
     pub(super) filter: Option<Predicate>,
     pub(super) limit: Option<u64>,
-    /// Set if `--dictionary` was given.
+    /// True if `--dictionary` was given.
     pub(super) has_dictionaries: bool,
 }
 
@@ -39,7 +39,7 @@ impl RowsRequest {
         Self { columnar: self.columnar.with_limit(rows), limit: Some(rows), ..self }
     }
 
-    /// Returns dictionary codes for columns that Parquet and ORC files store as dictionaries, for a writer.
+    /// Returns dictionary codes, as input for a writer, for columns that Parquet and ORC files store as dictionaries.
     pub(crate) fn with_codes(self, codes: bool) -> Self {
         Self { columnar: self.columnar.with_codes(codes), ..self }
     }
@@ -103,7 +103,7 @@ impl RowsScan {
         }
     }
 
-    /// Streams the rows. Dropping the stream ends the read.
+    /// Streams the rows. Dropping the stream cancels the read.
     pub(crate) fn stream(&self) -> BoxStream<'static, Result<RecordBatch, ColumnarError>> {
         match self {
             Self::Columnar(scan) => scan.stream().boxed(),

@@ -1,4 +1,4 @@
-//! A progress display on a terminal, shown after a second.
+//! A progress display on a terminal, which appears after a second.
 
 use std::{
     fmt::Write,
@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use super::grouped;
 use crate::table;
 
-/// Delay before progress is shown.
+/// Delay before progress is displayed.
 const DELAY: Duration = Duration::from_secs(1);
 const REDRAWN_EACH: Duration = Duration::from_millis(200);
 
-/// Shows the rows and bytes so far. Disappears on drop.
+/// Display of the rows and bytes processed so far. Disappears on drop.
 #[derive(Debug)]
 pub(crate) struct ProgressDisplay {
     bar: ProgressBar,
@@ -28,7 +28,7 @@ pub(crate) struct ProgressDisplay {
     shown: JoinHandle<()>,
 }
 
-/// Counts bytes for a progress display, from any thread.
+/// Byte counter of a progress display, usable from any thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByteCount(Arc<AtomicU64>);
 
@@ -43,12 +43,12 @@ impl ByteCount {
 }
 
 impl ProgressDisplay {
-    /// Shows the progress towards a number of rows, if known. `hidden` if the terminal is used for other output.
+    /// Displays progress towards a number of rows, if known. `hidden` if the terminal is used for other output.
     pub(crate) fn new(rows: Option<u64>, hidden: bool) -> Result<Self> {
         Self::of("rows", rows, hidden)
     }
 
-    /// Like [`Self::new`], for other items than rows.
+    /// Like [`Self::new`], for items other than rows.
     pub(crate) fn of(noun: &'static str, count: Option<u64>, hidden: bool) -> Result<Self> {
         let bar = ProgressBar::with_draw_target(count, ProgressDrawTarget::hidden());
         let template = match count {
@@ -56,7 +56,7 @@ impl ProgressDisplay {
             None => "{spinner} {human_pos} {noun}{rate}{msg}",
         };
 
-        // The rate is unknown before the first item is done.
+        // The rate is unknown until the first item is done.
         let rate = move |state: &ProgressState, out: &mut dyn Write| {
             if state.pos() > 0 {
                 let _ = write!(out, ", {} {noun}/s", grouped(state.per_sec() as u64));
@@ -99,12 +99,12 @@ impl ProgressDisplay {
         Ok(Self { bar, bytes, shown })
     }
 
-    /// Adds finished rows.
+    /// Adds to the number of finished rows.
     pub(crate) fn add_rows(&self, rows: usize) {
         self.bar.inc(rows as u64);
     }
 
-    /// Returns a function that sets the finished rows and bytes, from any thread.
+    /// Returns a function that sets the finished rows and bytes, usable from any thread.
     pub(crate) fn setter(&self) -> impl Fn(u64, u64) + Send + Sync + 'static + use<> {
         let bar = self.bar.clone();
         let done = self.bytes.clone();

@@ -1,4 +1,4 @@
-//! Arguments of scans, and the request and cache built from them.
+//! Arguments of scans, and the request and the cache built from them.
 
 use std::{num::NonZeroUsize, str::FromStr};
 
@@ -48,7 +48,7 @@ pub(crate) struct RequestArgs {
 }
 
 impl RequestArgs {
-    /// Builds the request for these paths. `dictionary` is the default of `--dictionary`.
+    /// Builds the request for these paths. `dictionary` is the default for `--dictionary`.
     pub(crate) fn request(&self, paths: &[String], dictionary: Dictionaries) -> Result<RowsRequest> {
         let sources: Vec<Source> = paths.iter().map(|path| self.source(path)).collect();
         let filter = self.filter.as_deref().map(Predicate::parse).transpose()?;
@@ -83,7 +83,7 @@ impl RequestArgs {
         Source::Url { url: path.to_owned(), options: self.option.clone() }
     }
 
-    /// Returns the number of rows that the scan outputs; `None` if that is known only after reading.
+    /// Returns the number of rows that the scan outputs; `None` if it is known only after reading.
     pub(crate) fn rows(&self, scan: &RowsScan) -> Option<u64> {
         match scan {
             RowsScan::Columnar(scan) => {
@@ -100,7 +100,7 @@ impl RequestArgs {
     }
 }
 
-/// Opens a cache in memory for one run of a command.
+/// Opens an in-memory cache for one run of a command.
 pub(crate) async fn open_cache(memory: Option<ByteSize>) -> Result<Cache> {
     let memory = memory.unwrap_or_else(|| NodeSettings::default().memory);
     Ok(Cache::open(CacheOptions::new(memory)).await?)
@@ -121,7 +121,7 @@ fn dictionaries(text: &str) -> Result<Dictionaries, &'static str> {
     })
 }
 
-/// Parses an option of a store: `KEY=VALUE`.
+/// Parses a store option of the form `KEY=VALUE`.
 pub(crate) fn option(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

@@ -71,12 +71,13 @@ enum SourceFormat {
     Orc,
 }
 
-/// A quote character, or none.
+/// A CSV quote character, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct QuoteArg(Option<u8>);
 
 impl SourceArgs {
-    /// Returns the sequential format given by `--from` or the names of the sources; `None` if neither determines one.
+    /// Returns the sequential format that `--from` or the names of the sources determine; `None` if neither
+    /// determines one.
     pub(super) fn format(&self, paths: &[String]) -> Result<Option<SequentialFormat>> {
         let mut formats = paths.iter().map(|path| SequentialFormat::of_path(path));
         let first = formats.next().flatten();
@@ -98,12 +99,12 @@ impl SourceArgs {
         format.map(|format| self.apply(format)).transpose()
     }
 
-    /// Returns whether the format may be detected from the first bytes.
+    /// Returns true if the format may be detected from the first bytes.
     pub(super) fn may_detect(&self) -> bool {
         self.from.is_none()
     }
 
-    /// Detects the format from file names or first bytes, if the names of the sources do not determine it.
+    /// Detects the format from file names or first bytes, for sources whose own names do not determine it.
     pub(super) async fn detect(&self, sources: &[Source], cache: &Cache) -> Result<Option<SequentialFormat>> {
         let Some(first) = sources.first() else { return Ok(None) };
         let format = SequentialFormat::detect(first, cache).await?;
@@ -126,7 +127,7 @@ impl SourceArgs {
         }
     }
 
-    /// Fails if a parsing option is given.
+    /// Fails if any parsing option is given.
     pub(super) fn refuse_all(&self) -> Result<()> {
         self.refuse_of_csv("Parquet and ORC")?;
         self.refuse_of_texts("Parquet and ORC")

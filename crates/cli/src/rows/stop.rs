@@ -1,4 +1,4 @@
-//! Stopping on a signal: the work is dropped, which removes unfinished output.
+//! Stops a command on a signal by dropping its work, which removes unfinished output.
 
 use std::{process, time::Duration};
 
@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use stylobate_storage::{run_blocking, wait_for_unfinished_writes};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Time limit for removing unfinished output, which may need requests to an object store.
+/// Time limit for removing unfinished output, which may require requests to an object store.
 pub(crate) const UNFINISHED_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the work. At SIGINT or SIGTERM drops it, and exits with the code that shells use for the signal. It waits for
-/// unfinished output to be removed, but not for threads: one may be blocked on a pipe without a reader.
+/// Runs the work. On SIGINT or SIGTERM, drops the work and exits with the code that shells use for the signal. Waits
+/// for unfinished output to be removed, but not for threads: one may be blocked on a pipe without a reader.
 pub(crate) async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -22,7 +22,7 @@ pub(crate) async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> R
     };
 
     drop(work);
-    // Wait outside of the runtime's workers, which may be removing output. A second signal ends the wait.
+    // Waits outside the runtime's workers, which may be removing output. A second signal ends the wait.
     tokio::select! {
         _ = run_blocking(|| wait_for_unfinished_writes(UNFINISHED_WRITES_TIMEOUT)) => {}
         _ = interrupt.recv() => {}

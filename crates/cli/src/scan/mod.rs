@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// Default limit of rows in a table.
+/// Default row limit of a table.
 const TABLE_ROWS: u64 = 20;
-/// Limit above which a table is printed while it is read.
+/// Row limit above which a table is printed while it is read.
 const ROWS_AT_ONCE: u64 = 1_000;
 
 const EXAMPLES: &str = "\
@@ -72,18 +72,18 @@ pub(crate) struct ScanArgs {
     stats: bool,
 }
 
-/// Runs the command until it ends or the process is stopped.
+/// Runs the command until it completes or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or reading or writing fails.
+/// If the command line is invalid, or reading or writing fails.
 pub(crate) async fn run(args: ScanArgs) -> Result<()> {
     until_stopped(scan(&args)).await
 }
 
 async fn scan(args: &ScanArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
-    // A column of an Arrow file can have only one dictionary.
+    // In an Arrow file, a column can have only one dictionary.
     let dictionary = match format {
         RowFormat::File(WriteFormat::ArrowFile) => Dictionaries::None,
         RowFormat::File(_) | RowFormat::Table => Dictionaries::AsWritten,
@@ -120,7 +120,7 @@ async fn write(
         bound.rows = args.request.limit.or(Some(TABLE_ROWS));
         if args.request.limit.is_none() {
             bound.total = args.request.rows(&request.clone().plan(cache).await?);
-            // One more row shows whether there are more.
+            // One additional row shows whether there are more.
             request = request.with_limit(TABLE_ROWS + 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Read statistics of a scan, as text.
+//! Formats the read statistics of a scan as text.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
-//! The flags of the node's settings, made from their declarations.
+//! The flags of the node's settings, generated from their declarations.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use stylobate_server::config::Setting;
 
-/// The settings that the command line gives, as written.
+/// The settings given on the command line, unparsed.
 #[derive(Debug, Default)]
 pub(super) struct SettingFlags(pub(super) Vec<(Setting, String)>);
 
@@ -55,7 +55,7 @@ fn flag(setting: Setting) -> Arg {
     }
 }
 
-/// Returns the text of a setting; a list has commas.
+/// Returns the text of a setting; the elements of a list are joined by commas.
 fn text(setting: Setting, matches: &ArgMatches) -> Option<String> {
     if setting.placeholder().is_none() {
         return matches.get_flag(setting.key()).then(|| "true".to_owned());

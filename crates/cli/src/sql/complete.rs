@@ -1,4 +1,4 @@
-//! Completion at the prompt: keywords, functions, tables and columns; paths within quotes.
+//! Completion at the prompt: keywords, functions, tables and columns, and paths within quotes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use rustyline::{
 
 use super::text::word_start;
 
-/// Keywords that statements begin with or contain often.
+/// Keywords that begin statements or are frequent in them.
 const KEYWORDS: [&str; 48] = [
     "ALL",
     "ANALYZE",
@@ -64,7 +64,7 @@ const KEYWORDS: [&str; 48] = [
     "WHERE",
 ];
 
-/// Words that are known to a session, shared with the thread that reads lines.
+/// Words known to a session, shared with the thread that reads lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownWords(Arc<Mutex<Vec<String>>>);
 
@@ -74,7 +74,7 @@ impl KnownWords {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
 
-    /// Returns the words that a prefix begins, in any case: keywords in upper case.
+    /// Returns the words that begin with a prefix, ignoring case; keywords are in upper case.
     fn beginning_with(&self, prefix: &str) -> Vec<String> {
         let begins =
             |word: &str| word.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
@@ -88,7 +88,7 @@ impl KnownWords {
     }
 }
 
-/// Completes the line that is typed.
+/// Line editor helper that completes the line being typed.
 pub(super) struct SqlHelper {
     words: KnownWords,
     paths: FilenameCompleter,

@@ -35,9 +35,9 @@ use crate::{
     },
 };
 
-/// Rows of a table that are printed to a terminal by default.
+/// Default row limit of a table on a terminal.
 const TABLE_ROWS: u64 = 40;
-/// Maximum memory of a writer: more would not make its row groups and stripes larger.
+/// Maximum memory of a writer: with more, its row groups and stripes would not become larger.
 const MAX_WRITER_MEMORY: ByteSize = ByteSize::mib(256);
 
 const EXAMPLES: &str = "\
@@ -113,13 +113,13 @@ pub(crate) struct SqlArgs {
     token: Option<RedactedString>,
 }
 
-/// Runs the command until it ends or the process is stopped.
+/// Runs the command until it completes or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line or a statement is wrong, or reading or writing fails.
+/// If the command line or a statement is invalid, or reading or writing fails.
 pub(crate) async fn run(args: SqlArgs) -> Result<()> {
-    // At the prompt a signal stops the statement, not the command.
+    // At the prompt, a signal cancels the statement, not the command.
     if args.is_interactive() {
         let place = args.place().await?;
         return prompt(&args, place).await;
@@ -159,7 +159,7 @@ async fn run_all(args: &SqlArgs, place: &SqlPlace, text: &str, output: SqlOutput
     Ok(())
 }
 
-/// Runs a statement, and writes its rows. Returns their number.
+/// Runs a statement, writes its rows, and returns their number.
 async fn run_one(
     args: &SqlArgs,
     place: &SqlPlace,
@@ -171,11 +171,11 @@ async fn run_one(
         SqlOutput::Columns => {
             let file = args.column_file()?.ok_or_else(|| usage("--output names no file"))?;
             let progress = ProgressDisplay::new(None, false)?;
-            // Files state the types of their columns, and few readers know views.
+            // A file states the types of its columns, and few readers support views.
             let rows = rows.without_views();
             Ok(file.write(rows.schema(), rows, &progress).await?.rows)
         }
-        // Statements such as SET have no rows.
+        // Statements such as SET return no rows.
         SqlOutput::Rows(..) if rows.schema().fields().is_empty() => {
             rows.try_for_each(|_| future::ready(Ok(()))).await?;
             Ok(0)
@@ -190,7 +190,7 @@ async fn run_one(
             let progress = ProgressDisplay::new(None, is_terminal)?;
             let mut left = bound.rows.map_or(u64::MAX, |rows| rows.saturating_add(1));
             let schema = rows.schema();
-            // One more row shows whether there are more.
+            // One additional row shows whether there are more.
             let some = rows.take_while(move |batch| {
                 let goes_on = left > 0;
                 left = left.saturating_sub(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64));
@@ -201,7 +201,7 @@ async fn run_one(
     }
 }
 
-/// Returns the text of plans.
+/// Returns the plans as text.
 async fn explanation(rows: StatementRows) -> Result<String> {
     let batches: Vec<_> = rows.try_collect().await?;
     let mut text = String::new();
@@ -218,7 +218,7 @@ async fn explanation(rows: StatementRows) -> Result<String> {
     Ok(text.trim_end().to_owned() + "\n")
 }
 
-/// Destination of rows.
+/// The output of a query's rows.
 #[derive(Clone, Debug)]
 enum SqlOutput {
     Rows(RowDestination, RowFormat),
@@ -227,7 +227,7 @@ enum SqlOutput {
 }
 
 impl SqlOutput {
-    /// Returns the output that the arguments name. Fails before any work if it cannot be written.
+    /// Returns the output that the arguments select. Fails before any work is done if it cannot be written.
     fn chosen(args: &SqlArgs) -> Result<Self> {
         if args.column_file()?.is_some() {
             return Ok(Self::Columns);
@@ -246,7 +246,7 @@ impl SqlArgs {
         self.statements.is_none() && io::stdin().is_terminal()
     }
 
-    /// Opens the session, or connects to the node.
+    /// Opens a session, or connects to the node.
     async fn place(&self) -> Result<SqlPlace> {
         match &self.cluster {
             Some(url) => {
@@ -257,7 +257,7 @@ impl SqlArgs {
         }
     }
 
-    /// Opens the session with its tables.
+    /// Opens a session with its tables.
     async fn session(&self) -> Result<SqlSession> {
         let cache = self.cache().await?;
         let mut builder = SqlSession::builder(cache).with_store_options(self.option.clone());
@@ -279,7 +279,7 @@ impl SqlArgs {
         open_cache(Some(ByteSize::bytes(memory - writing))).await
     }
 
-    /// Returns the writer's quarter of the memory.
+    /// Returns the quarter of the memory that the writer gets.
     fn memory_for_writing(&self, memory: u64) -> u64 {
         (memory / 4).min(MAX_WRITER_MEMORY.as_u64())
     }
@@ -293,7 +293,7 @@ impl SqlArgs {
         Ok(Some(file))
     }
 
-    /// Returns the limits of a table.
+    /// Returns the limits for tables.
     fn limits(&self, format: RowFormat, destination: &RowDestination) -> TableLimits {
         if format != RowFormat::Table {
             return TableLimits::default();

@@ -1,4 +1,4 @@
-//! Where statements run: in this process, or on a node.
+//! Runs statements in this process or on a node.
 
 use std::{
     pin::Pin,
@@ -11,15 +11,15 @@ use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_datafusion::{SqlSession, SqlStatement, plain_batch, plain_schema};
 use stylobate_server::SqlClient;
 
-/// What runs statements.
+/// The executor of statements.
 pub(super) enum SqlPlace {
-    /// This process.
+    /// A session in this process.
     Here(SqlSession),
-    /// A node, by its Flight SQL door.
+    /// A node, through its Flight SQL door.
     Node(SqlClient),
 }
 
-/// The rows of a statement. Dropping them ends the work.
+/// The rows of a statement. Dropping them cancels the work.
 pub(super) struct StatementRows {
     schema: SchemaRef,
     batches: BoxStream<'static, Result<RecordBatch>>,
@@ -27,11 +27,11 @@ pub(super) struct StatementRows {
 }
 
 impl SqlPlace {
-    /// Begins to run a statement.
+    /// Starts a statement.
     ///
     /// # Errors
     ///
-    /// If the statement is wrong, or the node refuses it.
+    /// If the statement is invalid, or the node refuses it.
     pub(super) async fn run(&self, statement: SqlStatement) -> Result<StatementRows> {
         match self {
             Self::Here(session) => {
@@ -49,7 +49,7 @@ impl SqlPlace {
         }
     }
 
-    /// Returns the names of tables, columns and functions, as far as they are known.
+    /// Returns the known names of tables, columns and functions.
     pub(super) async fn known_words(&self) -> Vec<String> {
         match self {
             Self::Here(session) => {
@@ -60,19 +60,19 @@ impl SqlPlace {
                 words.extend(session.function_names());
                 words
             }
-            // Completion is no reason to stop.
+            // A failed completion must not end the prompt.
             Self::Node(client) => client.table_names().await.unwrap_or_default(),
         }
     }
 }
 
 impl StatementRows {
-    /// Returns the schema of every batch; without columns for statements that return no rows.
+    /// Returns the schema of every batch; it has no columns if the statement returns no rows.
     pub(super) fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// Casts views of strings and bytes: files state the types of their columns, and few readers know views.
+    /// Casts string and binary views: a file states the types of its columns, and few readers support views.
     pub(super) fn without_views(self) -> Self {
         let schema = plain_schema(&self.schema);
         let target = schema.clone();
@@ -80,7 +80,7 @@ impl StatementRows {
         Self { schema, batches: batches.boxed(), is_explanation: self.is_explanation }
     }
 
-    /// Returns whether the rows are plans as text.
+    /// Returns true if the rows are plans in text form.
     pub(super) fn is_explanation(&self) -> bool {
         self.is_explanation
     }

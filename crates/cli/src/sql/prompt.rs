@@ -1,4 +1,4 @@
-//! The prompt: reads statements with history and completion, and runs one after another.
+//! The prompt: reads statements, with history and completion, and runs them one after another.
 
 use std::{
     env, fs, io,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{failure::in_one_line, rows::grouped};
 
-/// Lines that are remembered.
+/// Maximum lines of history.
 const HISTORY: usize = 10_000;
 
 const HELP: &str = "\
@@ -36,7 +36,7 @@ Statements end with a semicolon: SELECT * FROM 'folder/*.parquet' LIMIT 10;
   EXPLAIN SELECT …;   the plan of a query; EXPLAIN ANALYZE also runs it
   quit                ends, as Ctrl-D does; Ctrl-C stops a statement";
 
-/// Reads and runs statements until the input ends. Their errors are printed.
+/// Reads and runs statements until the input ends. Prints their errors and continues.
 pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let output = SqlOutput::chosen(args)?;
@@ -70,7 +70,7 @@ pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
     reader.await.context("reading lines")?
 }
 
-/// Runs what was typed. Ctrl-C stops it.
+/// Runs a typed statement. Ctrl-C cancels it.
 async fn run_typed(args: &SqlArgs, place: &SqlPlace, text: &str, output: &SqlOutput) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let statements = match SqlStatement::parse(text) {
@@ -104,14 +104,14 @@ async fn run_typed(args: &SqlArgs, place: &SqlPlace, text: &str, output: &SqlOut
     Ok(())
 }
 
-/// Reads lines, and sends statements when they are complete. Waits until each has run.
+/// Reads lines, and sends each statement when it is complete. Waits for it to finish before reading on.
 fn read_statements(words: KnownWords, typed: &mpsc::Sender<String>, done: &Receiver<()>) -> Result<()> {
     let config = Config::builder().max_history_size(HISTORY)?.auto_add_history(false).build();
     let mut editor: Editor<SqlHelper, FileHistory> = Editor::with_config(config)?;
     editor.set_helper(Some(SqlHelper::new(words)));
     let history = history_file();
     if let Some(path) = &history {
-        // There is none before the first use.
+        // The file does not exist before the first use.
         let _ = editor.load_history(path);
     }
 
@@ -158,7 +158,7 @@ fn read_statements(words: KnownWords, typed: &mpsc::Sender<String>, done: &Recei
     Ok(())
 }
 
-/// Returns the file of earlier statements; `None` if there is no folder for it.
+/// Returns the history file; `None` if there is no folder for it.
 fn history_file() -> Option<PathBuf> {
     let state = match env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder),

@@ -1,6 +1,6 @@
-//! The text of statements as it is typed: where one ends, and the word at the cursor.
+//! Lexical analysis of statements being typed: where one ends, and which word is at the cursor.
 
-/// Returns whether a text ends a statement: with a semicolon that is not within quotes or a comment.
+/// Returns true if the text ends a statement, with a semicolon that is not within quotes or a comment.
 pub(super) fn is_complete(text: &str) -> bool {
     let mut is_ended = false;
     let mut place = LexState::Code;
@@ -25,7 +25,7 @@ pub(super) fn is_complete(text: &str) -> bool {
     is_ended && !matches!(place, LexState::Quoted(_) | LexState::Block)
 }
 
-/// Returns the start of the word that ends at the end of a line, and whether the line ends within single quotes.
+/// Returns the start of the word at the end of a line, and whether the line ends within single quotes.
 pub(super) fn word_start(line: &str) -> (usize, bool) {
     let is_quoted = line.matches('\'').count() % 2 == 1;
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -33,7 +33,7 @@ pub(super) fn word_start(line: &str) -> (usize, bool) {
     (start.map_or(0, |(at, letter)| at + letter.len_utf8()), is_quoted)
 }
 
-/// Lexical state of a statement.
+/// State of the lexer.
 #[derive(Clone, Copy)]
 enum LexState {
     Code,

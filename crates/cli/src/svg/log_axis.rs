@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The ends of an axis without values.
+/// The range of an axis without values.
 const EMPTY: (f64, f64) = (1.0, 100.0);
 /// Prefixes of the powers of a thousand.
 #[cfg(any(feature = "graph", test))]
@@ -11,7 +11,7 @@ const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 /// A logarithmic axis.
 #[derive(Clone, Debug)]
 pub(crate) struct LogAxis {
-    /// Marks in order; the first and the last are the ends of the axis.
+    /// Marks in ascending order; the first and the last are the ends of the axis.
     marks: Vec<AxisMark>,
 }
 
@@ -27,7 +27,7 @@ impl AxisMark {
         f64::from(self.digit) * 10_f64.powi(self.power)
     }
 
-    /// Formats the value in full: `0.5`, `2,000`.
+    /// Formats the value in full, such as `0.5` or `2,000`.
     pub(crate) fn label(self) -> String {
         let decimals = usize::try_from(-self.power).unwrap_or(0);
         let text = format!("{:.decimals$}", self.value());
@@ -39,7 +39,7 @@ impl AxisMark {
         grouped.collect()
     }
 
-    /// Formats the value with a prefix: `200`, `2k`, `5M`. Values are 1 or more.
+    /// Formats the value with a unit prefix, such as `200`, `2k` or `5M`. Values must be at least 1.
     #[cfg(any(feature = "graph", test))]
     pub(crate) fn short_label(self) -> String {
         let power = usize::try_from(self.power).unwrap_or(0);
@@ -49,7 +49,8 @@ impl AxisMark {
 }
 
 impl LogAxis {
-    /// Creates the shortest axis that covers all values, which are above 0. Its marks have these powers of ten.
+    /// Creates the shortest axis that covers all values, which must be positive. Marks are limited to these powers of
+    /// ten.
     pub(crate) fn over(values: impl Iterator<Item = f64> + Clone, powers: Range<i32>) -> Self {
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let most = values.fold(0.0, f64::max);
@@ -60,7 +61,8 @@ impl LogAxis {
         Self { marks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
     }
 
-    /// Returns the marks. If there are more than `most`, those between powers of ten have no label.
+    /// Returns the marks, each with whether it has a label. If there are more than `most`, only powers of ten are
+    /// labelled.
     pub(crate) fn marks(&self, most: usize) -> impl Iterator<Item = (AxisMark, bool)> + '_ {
         let is_few = self.marks.len() <= most;
         self.marks.iter().map(move |mark| (*mark, is_few || mark.digit == 1))
@@ -71,7 +73,7 @@ impl LogAxis {
         (end(self.marks.first(), EMPTY.0), end(self.marks.last(), EMPTY.1))
     }
 
-    /// Returns the position of a value: 0 at the begin of the axis, 1 at its end.
+    /// Returns the position of a value: 0 at the beginning of the axis, 1 at its end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let (from, to) = self.ends();
         let share = (value.log10() - from.log10()) / (to.log10() - from.log10());

@@ -1,4 +1,4 @@
-//! Documents are well-formed XML, whatever texts they show.
+//! Checks that documents are well-formed XML, whatever texts they contain.
 
 use super::*;
 

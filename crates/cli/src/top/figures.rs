@@ -1,17 +1,17 @@
-//! The figures of a node that are shown, as its admin door tells them.
+//! The figures of a node that are displayed, as its admin door reports them.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The figures of a node at one moment.
+/// The figures of a node at one time.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NodeFigures {
-    /// What happened in the last seconds, sample by sample.
+    /// Samples of the last seconds.
     pub(super) samples: Vec<TopSample>,
     pub(super) stats: TopStats,
-    /// Scans and queries under way.
+    /// Running scans and queries.
     pub(super) reads: Vec<TopRead>,
     pub(super) hot: TopHot,
 }
@@ -148,7 +148,7 @@ impl NodeFigures {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns the means of quantiles, weighted by requests; `None` without a request.
+    /// Returns the means of latency quantiles, weighted by requests; `None` if there were no requests.
     pub(super) fn quantiles(
         &self,
         of: impl Fn(&TopSample) -> (Option<TopQuantiles>, u64),

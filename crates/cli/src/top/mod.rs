@@ -1,4 +1,4 @@
-//! `stylobate top`: what a node does, in a terminal, each second.
+//! `stylobate top`: displays the activity of a node in a terminal, updated every second.
 
 mod figures;
 mod screen;
@@ -25,11 +25,11 @@ use crate::{
 };
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// Interval at which keys are looked for.
+/// Interval at which key presses are polled.
 const KEY_PERIOD: Duration = Duration::from_millis(50);
-/// Rates are means over the samples of this time.
+/// Time over which rates are averaged.
 const RATE_MS: u64 = 5_000;
-/// Width of the picture where there is no terminal.
+/// Width of the output without a terminal.
 const PLAIN_WIDTH: usize = 160;
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,8 @@ async fn top(args: &TopArgs) -> Result<()> {
     };
     let client = AdminClient::new(&args.url, secret);
 
-    // A node that cannot be asked at first is an error; later, it may come back.
+    // A node that does not answer the first request is an error; later failures are tolerated, since it may come
+    // back.
     let first = documents(&client, 0).await?;
     if args.once {
         return if args.json { print_json(&first) } else { print(text(&client, &first, PLAIN_WIDTH)?) };
@@ -94,7 +95,7 @@ async fn top(args: &TopArgs) -> Result<()> {
     if io::stdout().is_terminal() { watch(&client, first).await } else { pictures(&client, first).await }
 }
 
-/// Prints a line of JSON each second.
+/// Prints a line of JSON every second.
 async fn lines(client: &AdminClient, first: Value) -> Result<()> {
     let mut since = latest(&first);
     print(format!("{first}\n"))?;
@@ -106,7 +107,7 @@ async fn lines(client: &AdminClient, first: Value) -> Result<()> {
     }
 }
 
-/// Prints a picture each second, for outputs that are no terminal.
+/// Prints the figures every second, for outputs other than a terminal.
 async fn pictures(client: &AdminClient, first: Value) -> Result<()> {
     let mut since = latest(&first);
     print(text(client, &first, PLAIN_WIDTH)?)?;
@@ -118,7 +119,7 @@ async fn pictures(client: &AdminClient, first: Value) -> Result<()> {
     }
 }
 
-/// Shows the figures on the terminal until `q` is pressed.
+/// Displays the figures on the terminal until `q` is pressed.
 async fn watch(client: &AdminClient, first: Value) -> Result<()> {
     let terminal = RawTerminal::open()?;
     let mut shown = first;
@@ -149,14 +150,15 @@ async fn watch(client: &AdminClient, first: Value) -> Result<()> {
     }
 }
 
-/// Waits for the key that ends the display.
+/// Waits for the key that quits the display.
 async fn quit(terminal: &RawTerminal) {
     while !terminal.pressed().contains(&b'q') {
         sleep(KEY_PERIOD).await;
     }
 }
 
-/// Asks for everything that is shown: the samples of the last seconds of those after `since`, which may be 0.
+/// Requests all documents that are displayed, with the samples of the last five seconds. `since` is the time of the
+/// last known sample, or 0.
 async fn documents(client: &AdminClient, since: u64) -> Result<Value> {
     let since = since.saturating_sub(RATE_MS);
     let history = format!("/api/history?every=1s&since={since}");
@@ -174,7 +176,7 @@ async fn documents(client: &AdminClient, since: u64) -> Result<Value> {
     Ok(serde_json::json!({ "samples": samples, "stats": stats, "reads": reads["reads"], "hot": hot }))
 }
 
-/// Returns the moment of the last sample.
+/// Returns the time of the last sample.
 fn latest(documents: &Value) -> u64 {
     documents["samples"].as_array().and_then(|samples| samples.last()?["at_ms"].as_u64()).unwrap_or_default()
 }

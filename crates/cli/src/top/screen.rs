@@ -1,4 +1,4 @@
-//! Draws the figures of a node as text.
+//! Formats the figures of a node as text.
 
 use super::figures::{NodeFigures, TopQuantiles, TopRead, TopSample, TopSources};
 use crate::{
@@ -7,13 +7,13 @@ use crate::{
 };
 
 const BAR: usize = 24;
-/// Characters of a read's description, and of an object's name.
+/// Maximum characters of a read's description, and of an object's name.
 const NAME: usize = 80;
 
-/// Chooses the count of one source.
+/// Selects the count of one source.
 type SourceCount = fn(&TopSources) -> u64;
 
-/// Draws the figures of the node at `url`, in lines of at most `width` characters.
+/// Formats the figures of the node at `url`, in lines of at most `width` characters.
 pub(super) fn picture(figures: &NodeFigures, url: &str, width: usize) -> String {
     let stats = &figures.stats;
     let mut text = format!(

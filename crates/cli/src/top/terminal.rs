@@ -1,4 +1,4 @@
-//! The terminal as a screen: the alternate screen, without a cursor, with keys that are read at once and not shown.
+//! Full-screen access to the terminal: the alternate screen without a cursor, and unbuffered key input without echo.
 
 use std::io::{self, Read, Write};
 
@@ -14,15 +14,15 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// The terminal, which is as before when this is dropped.
+/// Full-screen mode of the terminal. Dropping it restores the terminal.
 pub(super) struct RawTerminal {
-    /// The modes of standard input before, if it is a terminal.
+    /// Original modes of standard input, if it is a terminal.
     #[cfg(target_os = "linux")]
     former: Option<Termios>,
 }
 
 impl RawTerminal {
-    /// Takes over the terminal. Ctrl-C still sends its signal.
+    /// Enters full-screen mode. Ctrl-C still sends its signal.
     pub(super) fn open() -> Result<Self> {
         let terminal = Self {
             #[cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ impl RawTerminal {
         Ok(terminal)
     }
 
-    /// Returns the keys pressed since the last call. Does not wait.
+    /// Returns the keys pressed since the last call, without waiting.
     pub(super) fn pressed(&self) -> Vec<u8> {
         #[cfg(target_os = "linux")]
         if self.former.is_some() {
@@ -43,7 +43,7 @@ impl RawTerminal {
         Vec::new()
     }
 
-    /// Shows the first lines of a text, as many as fit.
+    /// Draws the lines of a text that fit, from the first one.
     pub(super) fn draw(&self, text: &str, height: usize) -> Result<()> {
         let lines: Vec<_> = text.lines().take(height.max(1)).collect();
         write(&format!("{HOME}{}{CLEAR_LINE}{CLEAR_BELOW}", lines.join(&format!("{CLEAR_LINE}\n"))))
@@ -67,7 +67,7 @@ fn write(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes reads of standard input return at once, and keys invisible. Returns the former modes, if it is a terminal.
+/// Makes reads of standard input non-blocking and disables echo. Returns the original modes, if it is a terminal.
 #[cfg(target_os = "linux")]
 fn silenced() -> Option<Termios> {
     let former = tcgetattr(io::stdin()).ok()?;

@@ -15,7 +15,7 @@ use std::{
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 
-/// Creates the command in a folder, without the variables of the test's environment.
+/// Creates the command in a folder, without the environment variables of the test process.
 pub(crate) fn stylobate(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
     let own = |name: &str| name.starts_with("STYLOBATE_") || name.starts_with("AWS_");
@@ -26,7 +26,7 @@ pub(crate) fn stylobate(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Returns the standard output of a command, which must succeed without errors or warnings.
+/// Returns the standard output of a command that must succeed without errors or warnings.
 pub(crate) fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = stylobate(folder, args).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -35,7 +35,7 @@ pub(crate) fn succeeds(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the error line of a command, which must fail with this exit code.
+/// Returns the error line of a command that must fail with this exit code.
 pub(crate) fn fails(folder: &Path, code: i32, args: &[&str]) -> String {
     let output = stylobate(folder, args).output().unwrap();
     failure(&output, code, args)
@@ -49,7 +49,7 @@ fn failure(output: &Output, code: i32, args: &[&str]) -> String {
     error.trim().to_owned()
 }
 
-/// Returns the sorted names in a folder.
+/// Returns the sorted names of the files in a folder.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -66,7 +66,7 @@ pub(crate) fn people() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// Returns numbers from 0 with a word for each: `even` or `odd`.
+/// Returns numbers from 0, each with a word: `even` or `odd`.
 pub(crate) fn numbers(rows: i64) -> RecordBatch {
     let numbers: Vec<i64> = (0..rows).collect();
     let words: Vec<_> = numbers.iter().map(|number| if number % 2 == 0 { "even" } else { "odd" }).collect();
@@ -95,7 +95,7 @@ pub(crate) fn write_orc(path: &Path, batches: &[RecordBatch]) {
     writer.close().unwrap();
 }
 
-/// Sends SIGINT, and waits shortly for the exit code.
+/// Sends SIGINT, and waits briefly for the exit code.
 pub(crate) fn interrupt(child: &mut Child) -> Option<i32> {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
@@ -110,7 +110,7 @@ pub(crate) fn interrupt(child: &mut Child) -> Option<i32> {
     }
 }
 
-/// Starts the command with pipes for its output.
+/// Starts the command with its output connected to pipes.
 pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
     let mut command = stylobate(folder, args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

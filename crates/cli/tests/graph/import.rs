@@ -17,7 +17,7 @@ fn import(folder: &Path, args: &[&str]) {
     assert_eq!(graph(folder, &[&["import", "--quiet"], &SOCIAL[..], args].concat()), "");
 }
 
-/// Writes small tables, as a user types them.
+/// Writes small tables as a user would type them.
 fn small(folder: &Path) {
     let people = "id,name,age,zip,born,seen,fine\n7,Al,20,01234,2001-02-03,2020-01-02T03:04:05.678Z,true\n\
                   8,\"Bo, \"\"B\"\"\",31.5,00001,,2020-01-02 03:04:05,FALSE\n9,\"\",,99999,1969-12-31,,\n";
@@ -107,7 +107,7 @@ fn ldbc_comes_in_and_goes_out_the_same() {
         let mut found = rows(&knows);
         let mut wanted = raw(&root, "person_knows_person_0_0.csv");
         wanted.iter_mut().for_each(|row| row[2] = row[2].replace("+0000", ""));
-        // Zero fractions are not written.
+        // The output omits zero fractions.
         let short = |row: &mut Vec<String>| row[2] = row[2].trim_end_matches(".000").to_owned();
         found.iter_mut().for_each(short);
         wanted.iter_mut().for_each(short);

@@ -1,4 +1,4 @@
-//! `stylobate graph import`: its errors, after which no files are left.
+//! `stylobate graph import`: its errors, which leave no files behind.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -135,7 +135,7 @@ fn an_interrupt_leaves_nothing() {
     let args = ["graph", "import", "--name", "g", "--output", "g", "--vertices", "n=n.parquet:number"];
     let args = [&args[..], &["--edges", "n_to_n=e.csv", "--edge-chunk-size", "1000"]].concat();
 
-    // During type inference, and while vertices and edges are written.
+    // Interrupts type inference, and the writing of vertices and edges.
     for begun in [0, 1, 60] {
         let mut child = start(folder.path(), &args);
         eventually_blocking("the import to begin", || {
@@ -145,7 +145,7 @@ fn an_interrupt_leaves_nothing() {
         });
 
         if begun == 0 {
-            // Wait until the signal handler is installed.
+            // Waits until the signal handler is installed.
             std::thread::sleep(Duration::from_millis(500));
         }
 
@@ -154,7 +154,7 @@ fn an_interrupt_leaves_nothing() {
     }
 }
 
-/// Counts the files below a folder. Files that disappear meanwhile do not count.
+/// Counts the files below a folder. Files that disappear in the meantime are not counted.
 fn files(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let paths = entries.flatten().map(|entry| entry.path());

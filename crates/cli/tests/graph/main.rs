@@ -1,4 +1,4 @@
-//! `stylobate graph` as a process, on official sample graphs and on generated graphs.
+//! `stylobate graph` as a process, on official sample graphs and generated graphs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod export;
@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Returns the samples of the official repository; `None` if they are missing, which a full run does not accept.
+/// Returns the samples of the official repository; `None` if they are missing, which fails a full run.
 fn samples() -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar");
     if !root.is_dir() {
@@ -53,7 +53,7 @@ fn raw(root: &Path, file: &str) -> Vec<Vec<String>> {
     text.lines().skip(1).map(|line| line.split('|').map(str::to_owned).collect()).collect()
 }
 
-/// Returns the ids of the acquaintances of each person by id, in the order of the raw file.
+/// Returns for each person the ids of their acquaintances, in the order of the raw file.
 fn known(root: &Path) -> HashMap<String, Vec<String>> {
     let mut known: HashMap<String, Vec<String>> = HashMap::new();
     for row in raw(root, "person_knows_person_0_0.csv") {
@@ -62,7 +62,7 @@ fn known(root: &Path) -> HashMap<String, Vec<String>> {
     known
 }
 
-/// Returns the fields of a CSV without quotes, without the header.
+/// Returns the fields of an unquoted CSV text, without the header.
 fn rows(csv: &str) -> Vec<Vec<String>> {
     csv.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }

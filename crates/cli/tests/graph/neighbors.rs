@@ -13,7 +13,7 @@ const LDBC: [&str; 3] = [
 ];
 const KNOWS: [&str; 3] = ["person", "knows", "person"];
 
-/// Returns the ids of neighbors by key, from CSV output.
+/// Returns pairs of key and neighbor id, parsed from the CSV output.
 fn by_key(root: &std::path::Path, file: &str, ids: &str, direction: &str) -> Vec<(String, String)> {
     let args = ["--key", "id", "--with", "id", "--properties", "creationDate", "--format", "csv"];
     let args = [&["neighbors", file], &KNOWS[..], &["--of", ids, "--direction", direction], &args].concat();

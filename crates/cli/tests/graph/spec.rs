@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::{described, files::names, graph, graph_fails, samples, temporary};
 
-/// Creates a folder with an example and its sources in the expected places.
+/// Creates a folder with an example specification and its sources in the expected locations.
 fn folder_with(example: &str) -> Option<tempfile::TempDir> {
     let root = samples()?;
     let folder = temporary();

@@ -1,6 +1,6 @@
-//! Looks into the buckets for the node's page: lists them, describes files, and reads their first rows.
+//! Browses the buckets for the status page: lists them, describes files, and reads their first rows.
 //!
-//! Each needs a key that reads the object. Sizes are bounded: a page has no use for more.
+//! Each request needs a key that may read the object. Answers are bounded in size: the page has no use for more.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,16 +25,16 @@ use crate::{
     s3::listing_token,
 };
 
-/// Objects and folders of a page.
+/// Maximum objects and folders in one answer.
 const LISTED: usize = 200;
-/// Time within which a file must be described or its rows read.
+/// Time limit for describing a file or reading its rows.
 const TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const DEFAULT_ROWS: u64 = 50;
 pub(super) const MAX_ROWS: u64 = 500;
-/// Columns and row groups that are returned of a file; of more, the first ones.
+/// Maximum columns and row groups of a file in an answer; the first ones are returned.
 pub(super) const MAX_COLUMNS: usize = 200;
 const MAX_PARTS: usize = 1_000;
-/// Characters of a value.
+/// Maximum characters of a value.
 const MAX_VALUE_CHARS: usize = 200;
 
 /// Parameters of `GET /api/list`.
@@ -53,7 +53,7 @@ pub(super) struct BrowseQuery {
 pub(super) struct InspectQuery {
     pub(super) bucket: String,
     pub(super) key: String,
-    /// Row group or stripe whose column chunks are described, too.
+    /// Row group or stripe whose column chunks are described as well.
     row_group: Option<usize>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct BrowsedPage {
     /// Prefixes of the folders.
     folders: Vec<String>,
     objects: Vec<BrowsedObject>,
-    /// Token of the next page, if there is one.
+    /// Continuation token of the next page, if there is one.
     next: Option<String>,
 }
 
@@ -81,11 +81,11 @@ pub(super) struct BrowsedPage {
 struct BrowsedObject {
     key: String,
     size: u64,
-    /// Time of the last change, as RFC 3339.
+    /// Time of the last modification, as RFC 3339.
     modified: String,
 }
 
-/// The description of a file, cut to what is shown.
+/// The description of a file, truncated to what the page shows.
 #[derive(Debug, Serialize)]
 pub(super) struct FileReport {
     #[serde(flatten)]
@@ -99,7 +99,7 @@ pub(super) struct FileReport {
 pub(super) struct RowsReport {
     columns: Vec<RowsColumn>,
     columns_total: usize,
-    /// A text, or null, for each column of a row.
+    /// Text of each column of each row; `None` for a null.
     rows: Vec<Vec<Option<String>>>,
     /// Rows of the file, or of all files of the folder.
     rows_total: u64,
@@ -143,7 +143,7 @@ pub(super) async fn list(bucket: &Bucket, query: BrowseQuery) -> Result<BrowsedP
     })
 }
 
-/// Describes a file. Chunks are described for one row group only: of all they may be millions.
+/// Describes a file. Column chunks are described for one row group only: a file may have millions.
 pub(super) async fn describe(
     node: &Node,
     bucket: &Bucket,
@@ -254,7 +254,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// Returns the files of a key, which is no pattern.
+/// Returns the file or folder at a key, which must not be a pattern.
 fn source(bucket: &Bucket, key: &str) -> Result<Source, AdminRejection> {
     if is_reserved_key(key) {
         return Err((StatusCode::NOT_FOUND, "no such object"));
@@ -271,7 +271,7 @@ async fn with_deadline<T>(work: impl Future<Output = T>) -> Result<T, AdminRejec
         .map_err(|_| (StatusCode::GATEWAY_TIMEOUT, "the file could not be read within 30 seconds"))
 }
 
-/// Maps an error of a file. The text of an origin or a file stays in the log.
+/// Maps an error of a file to a status. Error texts of origins and files go to the log only.
 fn rejection_of_file(bucket: &Bucket, error: &Error) -> AdminRejection {
     let what = match error {
         Error::Storage(error) => return rejection_of_origin(bucket, error),

@@ -28,7 +28,7 @@ pub(super) enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// Returns the format that a client accepts.
+    /// Returns the best format that a client accepts.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if accepted.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Text }
@@ -42,7 +42,7 @@ impl MetricsFormat {
     }
 }
 
-/// Renders a node's counters as text. `failing` are the buckets whose origins did not answer the last probe.
+/// Renders a node's counters as text. `failing` names the buckets whose origins did not answer the last probe.
 pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> Result<String, fmt::Error> {
     let counted = MetricsSnapshot {
         degraded: node
@@ -74,7 +74,7 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> 
     })
 }
 
-/// Converts OpenMetrics to Prometheus' older format, which describes a counter under the name of its samples.
+/// Converts OpenMetrics to Prometheus' older format, whose metadata names a counter as its samples do.
 fn to_prometheus(text: &str) -> String {
     let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
     let mut lines = String::with_capacity(text.len());
@@ -311,7 +311,7 @@ impl MetricsSnapshot {
     }
 }
 
-/// Returns the label of a holder of memory.
+/// Returns the metric label of a memory holder.
 fn holder(holder: Holder) -> &'static str {
     match holder {
         Holder::Pages => "pages",

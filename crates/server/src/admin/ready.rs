@@ -15,7 +15,8 @@ use crate::{Bucket, Node, Result, ServerError};
 
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Lifetime of an answer for all callers: a probe costs a request to each origin, and anybody may send one.
+/// Time for which a result is shared by all callers: a probe costs a request to each origin, and anyone may trigger
+/// one.
 const PROBE_LIFETIME: Duration = Duration::from_secs(2);
 
 /// Probes the origin of every bucket. Fails with [`ServerError::OriginUnreachable`] for the first bucket, by name,
@@ -42,14 +43,15 @@ async fn failures(node: &Node, deadline: Duration) -> Vec<(&Bucket, Error)> {
     join_all(checks).await.into_iter().flatten().collect()
 }
 
-/// A bucket that is not ready. The reason is one word: an origin's own text may hold a signed URL, and this is public.
+/// A bucket that is not ready. The reason is one word, since this answer is public and an origin's error text may
+/// hold a signed URL.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FailingBucket {
     bucket: String,
     error: &'static str,
 }
 
-/// The last answer, kept for `PROBE_LIFETIME`.
+/// The result of the last probe, kept for `PROBE_LIFETIME`.
 #[derive(Default)]
 pub(super) struct Readiness {
     last: Mutex<Option<(Instant, Arc<Vec<FailingBucket>>)>>,
@@ -82,7 +84,7 @@ impl Readiness {
     }
 }
 
-/// Health of each part of a node, with the reason for any fault.
+/// Health of each part of a node, with the reason if it is degraded.
 #[derive(Debug, Serialize)]
 pub(super) struct HealthReport {
     ready: bool,

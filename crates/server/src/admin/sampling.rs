@@ -1,4 +1,4 @@
-//! Samples the counters of a node each second, as long as its doors are open.
+//! Samples the counters of a node every second while its doors are open.
 
 use std::{
     sync::Arc,
@@ -13,7 +13,7 @@ use crate::{
     history::{NodeTotals, SourceCounts},
 };
 
-/// Records a sample each second. Never returns.
+/// Records a sample every second. Never returns.
 pub(crate) async fn sample(node: Arc<Node>) {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);

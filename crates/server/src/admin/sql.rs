@@ -1,4 +1,5 @@
-//! Queries of the node's page: their first rows, as text. Sizes are bounded as those of [files](super::browse).
+//! Runs queries for the status page and returns their first rows as text, with the size limits of [file
+//! previews](super::browse).
 
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::flight::{QueryEngine, RunningQuery, unless_cancelled};
 #[serde(deny_unknown_fields)]
 pub(super) struct SqlQuery {
     sql: String,
-    /// Maximum rows that are returned.
+    /// Maximum rows to return.
     limit: Option<u64>,
 }
 
@@ -25,14 +26,14 @@ pub(super) struct SqlQuery {
 pub(super) struct SqlReport {
     columns: Vec<RowsColumn>,
     columns_total: usize,
-    /// A text, or null, for each column of a row.
+    /// Text of each column of each row; `None` for a null.
     rows: Vec<Vec<Option<String>>>,
     /// True if the query has more rows.
     more: bool,
     elapsed_ms: f64,
 }
 
-/// Runs a query of the caller until there are enough rows.
+/// Runs a query for the caller until the limit of rows is reached.
 pub(super) async fn first_rows(
     engine: &QueryEngine,
     caller: Option<&str>,
@@ -58,7 +59,7 @@ pub(super) async fn first_rows(
             let first = batch.slice(0, taken).project(&shown).map_err(unshown)?;
             append_rows(&first, &mut rows).map_err(unshown)?;
             running.sent(taken as u64, 0);
-            // One row beyond the limit tells that there are more.
+            // One row beyond the limit shows that there are more.
             if taken < found {
                 return Ok((rows, true));
             }
@@ -71,7 +72,7 @@ pub(super) async fn first_rows(
     Ok(SqlReport { columns, columns_total, rows, more, elapsed_ms })
 }
 
-/// Returns the status of an answer for an error of this code.
+/// Maps a gRPC status code to an HTTP status.
 pub(super) fn http_status(code: Code) -> StatusCode {
     match code {
         Code::InvalidArgument => StatusCode::BAD_REQUEST,

@@ -1,4 +1,4 @@
-//! The node's page: a web application of files that are part of the program, and load nothing from elsewhere.
+//! The status page: a web application whose files are embedded in the binary and load nothing from other hosts.
 
 use axum::{
     extract::Path,
@@ -8,7 +8,8 @@ use axum::{
 
 use super::refusal;
 
-/// Only the node's own files and answers: no inline script or style, no other site, no frame, no HTML from text.
+/// Allows only the node's own files and answers: no inline script or style, no other site, no frame, no HTML from
+/// text.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                            img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                            require-trusted-types-for 'script'";
@@ -52,7 +53,7 @@ pub(super) async fn file(Path(name): Path<String>) -> Response {
     }
 }
 
-/// The page of another version must not be put together with these files: nothing is kept.
+/// Builds an answer that is not cached: a browser must not combine these files with the page of another version.
 fn answer(content_type: &'static str, text: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, content_type),

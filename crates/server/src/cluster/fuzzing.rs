@@ -1,4 +1,4 @@
-//! Entry points for fuzzing outside this crate: what peers send on connections for pages.
+//! Entry points for fuzzing outside this crate: parsers of the data that peers send on page connections.
 
 use std::{io, time::SystemTime};
 
@@ -16,14 +16,14 @@ use super::{
 };
 use crate::config::Secret;
 
-/// An answer, as far as it was read.
+/// The part of an answer that could be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedAnswer {
     /// Bytes and checksums of each run.
     pub runs: Vec<(Vec<u8>, Vec<u64>)>,
-    /// The error after the last one.
+    /// The error that ended the answer, if any.
     pub error: Option<PeerError>,
-    /// Whether nothing of the answer follows.
+    /// True if the answer was read to its end.
     pub is_complete: bool,
 }
 
@@ -42,7 +42,7 @@ pub async fn receive_answer(bytes: &[u8], len: u64, step: usize) -> ReceivedAnsw
     ReceivedAnswer { runs, error, is_complete: reader.is_complete() }
 }
 
-/// Gives the frames of an answer the signatures that they need, as far as each leads to the next.
+/// Writes valid signatures into the frames of an answer, up to the first frame that is cut off.
 pub fn sign_answer(bytes: &mut [u8]) {
     let mut rest = bytes;
     for number in 0.. {
@@ -58,7 +58,7 @@ pub fn sign_answer(bytes: &mut [u8]) {
     }
 }
 
-/// Returns the contents of the requests that arrive `step` bytes at a time, up to the first that is refused.
+/// Decodes requests that arrive `step` bytes at a time, and returns their contents up to the first invalid one.
 pub async fn receive_requests(bytes: &[u8], step: usize) -> Vec<Vec<u8>> {
     let stream = tokio::io::join(StreamReader::new(arriving(bytes, step)), sink());
     let mut requests = PageRequests::new(stream, key(), signature());
@@ -69,7 +69,7 @@ pub async fn receive_requests(bytes: &[u8], step: usize) -> Vec<Vec<u8>> {
     contents
 }
 
-/// Gives requests the signatures that they need, as far as each leads to the next.
+/// Writes valid signatures into requests, up to the first one that is cut off.
 pub fn sign_requests(bytes: &mut [u8]) {
     let mut rest = bytes;
     for number in 0.. {

@@ -1,4 +1,4 @@
-//! What nodes tell each other about themselves at each probe, and what keeps two of them from working together.
+//! The hello that nodes exchange at each probe, and the check that two nodes are compatible.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::status::NodeTraffic;
 /// Version of the requests and answers of the peer door.
 pub(crate) const PROTOCOL: u64 = 2;
 
-/// A node, as it describes itself to another.
+/// A node's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct NodeHello {
     /// Version of the peer door.
@@ -19,16 +19,16 @@ pub(crate) struct NodeHello {
     /// Version of the software.
     pub(crate) version: String,
     pub(crate) id: String,
-    /// A random number of the process: two processes may have been given one id.
+    /// A random number of the process, which tells apart two processes that were configured with the same id.
     pub(crate) instance: u64,
     /// Bytes of a page.
     pub(crate) page_size: u64,
     /// Buckets whose pages can be shared, each with the hash of its origin.
     pub(crate) buckets: BTreeMap<String, String>,
-    /// Digest of the view.
+    /// Digest of the node's view of the cluster.
     pub(crate) digest: String,
     pub(crate) draining: bool,
-    /// Ports of the doors for clients, if these are reached at the host of the peer door.
+    /// Ports of the client doors that are reachable at the host of the peer door.
     #[serde(default)]
     pub(crate) ports: DoorPorts,
     /// True if its Flight door runs tasks of queries that other nodes planned.
@@ -36,7 +36,7 @@ pub(crate) struct NodeHello {
     pub(crate) runs_queries: bool,
 }
 
-/// Ports of the doors of a node that clients connect to.
+/// Ports of a node's client doors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct DoorPorts {
     pub(crate) s3: Option<u16>,
@@ -50,22 +50,22 @@ pub(crate) struct HelloAnswer {
     pub(crate) traffic: NodeTraffic,
 }
 
-/// The result of comparing two nodes.
+/// The result of comparing the settings of two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HelloVerdict {
     Agrees,
-    /// They can work together, except for what the text names.
+    /// They can work together, except for the difference that the text names.
     Differs(String),
     /// They cannot work together.
     Refused(String),
 }
 
 impl HelloAnswer {
-    /// Parses the answer of a peer. The error is a line that says what is wrong with it.
+    /// Parses the answer of a peer. The error is one line that names the fault.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let unreadable = |_| "its answer cannot be read: is it a node of this version?".to_owned();
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(unreadable)?;
-        // Another version may have other fields.
+        // Another protocol version may have other fields, so the version is read first.
         let protocol = value.pointer("/hello/protocol").and_then(|protocol| protocol.as_u64());
         if let Some(protocol) = protocol.filter(|protocol| *protocol != PROTOCOL) {
             return Err(other_protocol(protocol));
@@ -116,8 +116,8 @@ impl NodeHello {
     }
 }
 
-/// Returns a hash of what tells an origin from others; `None` if no other machine has the same bytes: for a folder, whose
-/// versions name inodes of this machine, and for one in memory.
+/// Returns a hash that identifies an origin, or `None` if no other machine can read the same bytes: for a folder,
+/// whose versions contain inodes of this machine, and for a store in memory.
 pub(crate) fn origin_hash(origin: &Origin) -> Option<String> {
     if origin.folder().is_some() || origin.name().starts_with("memory:") {
         return None;

@@ -1,4 +1,5 @@
-//! The nodes of the cluster, as the list, probes and hellos tell: pure state, with times as arguments.
+//! State of the cluster's membership, derived from the node list, probes and hellos. Performs no I/O; callers pass
+//! the time.
 //!
 //! ```text
 //! list ──▶ peers, each with the last hello and its health ──▶ view ──▶ events for the log
@@ -6,8 +7,9 @@
 //!                                                               └──▶ routes of reads
 //! ```
 //!
-//! If the list has ids (a configuration, a file), they decide, and a peer that tells another id is not used. If it has
-//! addresses only (DNS), each peer tells its id, and is in the view after its first answer.
+//! If the list contains ids (from the configuration or a file), they are authoritative, and a peer that reports
+//! another id is not used. If it contains addresses only (from DNS), each peer reports its id, and joins the view
+//! with its first answer.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
@@ -28,21 +30,21 @@ use super::{
     status::{ClusterNodeStatus, ClusterStatus, KnownNode, KnownNodes, NodeTraffic},
 };
 
-/// The nodes of a cluster, from the list and from what they tell.
+/// The nodes of a cluster, as known from the list and from the nodes' hellos.
 #[derive(Debug)]
 pub(super) struct Membership {
     own: NodeHello,
     own_id: NodeId,
-    /// True if the list has the ids of nodes.
+    /// True if the list contains the ids of nodes.
     has_ids: bool,
     peers: BTreeMap<NodeAddress, PeerState>,
     view: Arc<ClusterView>,
     former: Option<FormerView>,
-    /// Peers that left the list while the former view is kept, by their addresses.
+    /// Peers that left the list and may still be asked while the former view is kept, by address.
     gone: BTreeMap<NodeAddress, PeerState>,
-    /// True if the routes of reads are to be computed again.
+    /// True if the routes of reads must be recomputed.
     has_new_routes: bool,
-    /// Time for which former homes are asked after a change.
+    /// Time for which former homes may still be asked after a change of placement.
     keep_former: Duration,
     started: Instant,
     list_problem: Option<String>,
@@ -54,37 +56,37 @@ pub(super) struct Membership {
 
 #[derive(Debug)]
 struct PeerState {
-    /// The entry of the list, if that has ids.
+    /// The entry in the list, if the list contains ids.
     listed: Option<ClusterNode>,
     health: PeerHealth,
     /// The last answer that was accepted.
     answer: Option<HelloAnswer>,
     round_trip: Option<Duration>,
-    /// True if the last probe was answered.
+    /// True if the peer answered the last probe.
     answers: bool,
-    /// What the last probe found: a line for people.
+    /// The problem that the last probe found, as one human-readable line.
     problem: Option<String>,
     /// The reason of the last failure.
     failure: Option<String>,
     notice: RepeatedNotice,
-    /// Requests of this node that it has not answered yet.
+    /// Requests of this node to the peer that are in flight.
     in_flight: Arc<AtomicU64>,
 }
 
-/// A line for the log.
+/// A change or problem to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MembershipEvent {
-    /// The view changed; the reason is that of a node which is down.
+    /// The view changed. The reason is set if the node went down.
     Changed { change: ViewChange, reason: Option<String> },
-    /// Something keeps nodes from working together.
+    /// A problem that keeps nodes from working together.
     Problem(String),
 }
 
-/// The reason of a failed probe or request.
+/// The reason for a failed probe or request.
 #[derive(Clone, Debug)]
 pub(super) struct PeerFailure {
     pub(super) reason: String,
-    /// True if the peer answers and cannot be used, false if it cannot be reached.
+    /// True if the peer answered but cannot be used, false if it could not be reached.
     pub(super) is_refusal: bool,
 }
 
@@ -107,13 +109,13 @@ impl PeerState {
         self.answer.as_ref().map(|answer| &answer.hello)
     }
 
-    /// Returns its id: that of the list, else the one that it told.
+    /// Returns the peer's id: the one in the list, or else the one that the peer reported.
     fn id(&self) -> Option<&str> {
         let listed = self.listed.as_ref().map(|node| node.id().as_str());
         listed.or_else(|| self.hello().map(|hello| hello.id.as_str()))
     }
 
-    /// Returns the node in the view; `None` if its id is not known.
+    /// Returns the peer as a node of the view; `None` if its id is unknown.
     fn node(&self, address: &NodeAddress) -> Option<ClusterNode> {
         let node = match &self.listed {
             Some(listed) => listed.clone(),
@@ -123,7 +125,7 @@ impl PeerState {
             }
         };
 
-        // A node that was draining and answers no more is down: it is no donor either.
+        // A draining node that no longer answers is down, and cannot be a donor either.
         let is_draining = self.hello().is_some_and(|hello| hello.draining);
         let state = match self.health.state_of(node.state()) {
             NodeState::Up if is_draining => NodeState::Draining,
@@ -132,14 +134,14 @@ impl PeerState {
         Some(node.with_state(state))
     }
 
-    /// Returns the addresses that its ports give.
+    /// Returns the addresses of the client doors, from the ports that the peer reported.
     fn told_addresses(&self, address: &NodeAddress) -> impl Iterator<Item = (NodeDoor, NodeAddress)> {
         let DoorPorts { s3, flight } = self.hello().map(|hello| hello.ports).unwrap_or_default();
         let told = [(NodeDoor::S3, s3), (NodeDoor::Flight, flight)];
         told.into_iter().filter_map(|(door, port)| Some((door, address.with_port(port?))))
     }
 
-    /// Returns a problem as an event, if it was not told lately.
+    /// Sets the problem, and returns an event for it unless it was logged recently.
     fn set_problem(
         &mut self,
         address: &NodeAddress,
@@ -185,34 +187,34 @@ impl Membership {
         })
     }
 
-    /// Returns what this node tells others.
+    /// Returns this node's hello.
     pub(super) fn hello(&self) -> &NodeHello {
         &self.own
     }
 
-    /// Returns the addresses to probe. That of this node is among them: another may answer there.
+    /// Returns the addresses to probe, including this node's own: another process may answer there.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &NodeAddress> {
         self.peers.keys()
     }
 
-    /// Returns true if another node answers.
+    /// Returns true if any other node answers.
     pub(super) fn has_company(&self) -> bool {
         self.peers.values().any(|peer| peer.answers && peer.id() != Some(self.own_id.as_str()))
     }
 
-    /// Returns the time of the next probe; `None` if the list does not have the address any more.
+    /// Returns the time of the next probe; `None` if the address is no longer in the list.
     pub(super) fn next_probe(&self, address: &NodeAddress) -> Option<Instant> {
         self.peers.get(address).map(|peer| peer.health.next_probe())
     }
 
-    /// Schedules the probe after the one that is sent now.
+    /// Schedules the next probe of a peer, given that one is sent now.
     pub(super) fn begin_probe(&mut self, address: &NodeAddress, now: Instant) {
         if let Some(peer) = self.peers.get_mut(address) {
             peer.health.begin_probe(now);
         }
     }
 
-    /// Takes over a list that was read. After an error the former list stays.
+    /// Applies a newly read node list. An error leaves the former list in use.
     pub(super) fn list(
         &mut self,
         listed: Result<Vec<ListedPeer>, String>,
@@ -307,7 +309,7 @@ impl Membership {
         events
     }
 
-    /// Records that a request other than a probe failed. A probe is due then.
+    /// Records that a request other than a probe failed, which makes a probe due.
     pub(super) fn request_failed(
         &mut self,
         address: &NodeAddress,
@@ -324,7 +326,7 @@ impl Membership {
         self.refresh(now)
     }
 
-    /// Takes over what a peer tells of itself in its own probe of this node.
+    /// Applies the hello that a peer sent when it probed this node.
     pub(super) fn heard(&mut self, hello: &NodeHello, now: Instant) -> Vec<MembershipEvent> {
         if hello.instance == self.own.instance {
             return Vec::new();
@@ -349,12 +351,12 @@ impl Membership {
         self.refresh(now)
     }
 
-    /// Sets the ports that this node tells others.
+    /// Sets the ports of the client doors that this node reports to others.
     pub(super) fn set_ports(&mut self, ports: DoorPorts) {
         self.own.ports = ports;
     }
 
-    /// Returns the routes of reads, if they are other ones than at the last call.
+    /// Returns the routes of reads, if they changed since the last call.
     pub(super) fn take_routes(&mut self) -> Option<ReadRoutes> {
         if !std::mem::take(&mut self.has_new_routes) {
             return None;
@@ -366,7 +368,7 @@ impl Membership {
             for (address, peer) in self.peers.iter().chain(&self.gone) {
                 let shares = peer.hello().is_some_and(|hello| hello.buckets.get(bucket) == Some(origin));
                 let Some(id) = peer.id().filter(|id| shares && *id != self.own_id.as_str()) else { continue };
-                // A node that moved may be known at its former address still.
+                // A node that moved may still be known at its former address.
                 let at = self.view.node(id).and_then(|node| node.addresses().peer.as_ref());
                 if at.is_none_or(|at| at == address) {
                     let route = PeerRoute::new(id, address.clone(), peer.in_flight.clone());
@@ -378,7 +380,7 @@ impl Membership {
         Some(routes)
     }
 
-    /// Decides whether a node can be used that answers at an address of the list.
+    /// Decides whether the node that answered at a listed address can be used.
     fn judge(&self, address: &NodeAddress, hello: &NodeHello) -> HelloVerdict {
         let refused = |reason: String| HelloVerdict::Refused(reason);
         let is_own = hello.instance == self.own.instance;
@@ -433,7 +435,7 @@ impl Membership {
         self.own_notice.is_due(&line, now).then_some(MembershipEvent::Problem(line))
     }
 
-    /// Replaces the view, if what is known of the nodes gives another one.
+    /// Replaces the view if the known state of the nodes yields a different one, and drops an expired former view.
     fn refresh(&mut self, now: Instant) -> Vec<MembershipEvent> {
         self.former = self.former.take().filter(|former| now < former.until);
         let events = self.replace_view(now);
@@ -457,7 +459,8 @@ impl Membership {
         if changes.is_empty() {
             return Vec::new();
         }
-        // Its own address is learnt from the list, and addresses for clients from the nodes.
+        // Address changes of this node, and of client doors, are not events: they are learned from the list and from
+        // hellos.
         let peer_address = |view: &ClusterView, id: &NodeId| {
             view.node(id.as_str()).and_then(|node| node.addresses().peer.clone())
         };
@@ -481,8 +484,8 @@ impl Membership {
         changes.into_iter().map(event).collect()
     }
 
-    /// Returns the view whose homes may have pages that the newer one places elsewhere. A node that has just started is
-    /// itself the change: the others had its share.
+    /// Returns the view whose homes may hold pages that `newer` places elsewhere. Shortly after this node has
+    /// started, that is the view without this node: the other nodes had its share of the keys.
     fn former_of(&self, newer: &ClusterView, now: Instant) -> Option<FormerView> {
         let settled = self.started + self.keep_former;
         if now >= settled {
@@ -493,13 +496,13 @@ impl Membership {
         Some(FormerView { view: Arc::new(view), until: settled })
     }
 
-    /// Returns the view that what is known of the nodes gives.
+    /// Builds the view from the known state of the nodes.
     fn to_view(&self) -> stylobate_client::Result<ClusterView> {
         let mut nodes: BTreeMap<NodeId, ClusterNode> = BTreeMap::new();
         let mut told = Vec::new();
         let (live, down): (Vec<_>, Vec<_>) =
             self.peers.iter().partition(|(_, peer)| peer.health.liveness() != Liveness::Down);
-        // A node that moved may be known at its former address still.
+        // A node that moved may still be known at its former address; live peers come first.
         for (address, peer) in live.into_iter().chain(down) {
             let Some(node) = peer.node(address) else { continue };
             if let Entry::Vacant(entry) = nodes.entry(node.id().clone()) {
@@ -511,7 +514,8 @@ impl Membership {
         add_told_addresses(&mut nodes, told);
 
         let entry = nodes.remove(&self.own_id);
-        // A list without this node leaves it out of placement, as all who read that list do.
+        // If the list does not contain this node, it leaves placement, as it does for every other reader of that
+        // list.
         let is_left_out = self.has_ids && entry.is_none() && !self.peers.is_empty();
         let listed =
             self.peers.values().find_map(|peer| peer.listed.as_ref().filter(|it| *it.id() == self.own_id));
@@ -525,7 +529,7 @@ impl Membership {
         ClusterView::new(nodes.into_values())
     }
 
-    /// Returns the Flight doors of the nodes that are up, run queries, and have the version of this one.
+    /// Returns the Flight doors of the nodes that are up, run queries, and have the same version as this node.
     #[cfg(feature = "distributed")]
     pub(super) fn query_doors(&self) -> Vec<NodeAddress> {
         let runs_ours = |hello: &NodeHello| hello.runs_queries && hello.version == self.own.version;
@@ -539,13 +543,13 @@ impl Membership {
         workers.filter_map(|node| node.addresses().flight.clone()).collect()
     }
 
-    /// Returns the Flight door of a node, if it is known.
+    /// Returns the address of a node's Flight door, if known.
     #[cfg(feature = "distributed")]
     pub(super) fn flight_door(&self, id: &str) -> Option<NodeAddress> {
         self.view.node(id)?.addresses().flight.clone()
     }
 
-    /// Returns the peer door of another node, by its Flight door.
+    /// Returns the address of another node's peer door, given that of its Flight door.
     #[cfg(feature = "distributed")]
     pub(super) fn peer_with_flight_door(
         &self,
@@ -556,7 +560,7 @@ impl Membership {
         found.next()?.addresses().peer.clone()
     }
 
-    /// Returns the nodes for clients that place reads themselves.
+    /// Returns the nodes, for clients that place reads themselves.
     pub(super) fn known_nodes(&self) -> KnownNodes {
         let node = |node: &ClusterNode| KnownNode {
             id: node.id().to_string(),
@@ -571,7 +575,7 @@ impl Membership {
         }
     }
 
-    /// Returns the cluster for people. `traffic` is that of this node.
+    /// Returns the status report of the cluster. `traffic` is that of this node.
     pub(super) fn status(&self, source: String, traffic: NodeTraffic, now: Instant) -> ClusterStatus {
         let weights = placed(&self.view).map(|(_, weight)| u64::from(weight.get()));
         let all_weights: u64 = weights.sum();
@@ -635,8 +639,8 @@ impl Membership {
     }
 }
 
-/// Adds addresses that nodes told, unless the list has others. Nodes whose doors seem to have one address are reached by
-/// another host or port than they know: for these, the list must tell.
+/// Adds addresses that nodes reported, unless the list gives others. An address that several nodes report is dropped:
+/// those nodes are reached through a host or port that they do not know, such as a proxy, and the list must give it.
 fn add_told_addresses(nodes: &mut BTreeMap<NodeId, ClusterNode>, told: Vec<(NodeId, NodeDoor, NodeAddress)>) {
     let is_listed =
         |id: &NodeId, door| nodes.get(id).is_some_and(|node| node.addresses().get(door).is_some());
@@ -663,7 +667,7 @@ impl PeerState {
     }
 }
 
-/// Returns the nodes that share the keys, with their weights.
+/// Returns the nodes that have a share of the keys, with their weights.
 fn placed(view: &ClusterView) -> impl Iterator<Item = (&NodeId, NodeWeight)> {
     let up = view.nodes().iter().filter(|node| node.state() == NodeState::Up);
     up.map(|node| (node.id(), node.weight()))

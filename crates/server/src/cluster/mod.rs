@@ -1,8 +1,8 @@
-//! A node's part in its cluster: who the other nodes are, which of them answer, and what is asked of them.
+//! A node's part in its cluster: the other nodes, which of them answer, and the requests sent to them.
 //!
-//! One task reads the list of nodes again and again, and one per peer probes it each second. A probe is a hello, by which
-//! the two nodes tell each other their settings, and that they are draining. Each change of the membership gives new
-//! routes, by which the buckets read from peers.
+//! One task rereads the list of nodes periodically, and one task per peer probes it every second. A probe is a hello,
+//! in which the two nodes exchange their settings and whether they are draining. Each change of the membership yields
+//! new routes, which the buckets use to read from peers.
 
 pub mod fuzzing;
 mod hello;
@@ -60,9 +60,9 @@ pub use self::{
 };
 use crate::config::{ClusterConfig, NodeListSource};
 
-/// Time within which a peer answers a probe.
+/// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time to tell all peers that this node drains.
+/// Maximum time to notify all peers that this node drains.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node's part in its cluster.
@@ -73,7 +73,7 @@ pub(crate) struct Cluster {
     id: NodeId,
     shared: SharedSettings,
     membership: RwLock<Membership>,
-    /// Replaced as a whole, so that a read holds no lock while it uses them.
+    /// Replaced as a whole, so that reads use the routes without holding a lock.
     routes: ArcSwap<ReadRoutes>,
     /// Wakes the probes when a request has failed.
     has_failed: Notify,
@@ -85,14 +85,14 @@ pub(crate) struct SharedSettings {
     pub(crate) page_size: ByteSize,
     /// Buckets whose pages can be shared, each with the hash of its origin.
     pub(crate) buckets: BTreeMap<String, String>,
-    /// Time for which a node that drains, or was the home of a page before, is asked for it.
+    /// Time for which a page is still requested from a draining node, or from the page's former home.
     pub(crate) drain_timeout: Duration,
-    /// True if the doors have a certificate: then peers are reached by TLS.
+    /// True if the doors have a certificate; peers are then reached over TLS.
     pub(crate) has_tls: bool,
 }
 
 impl Cluster {
-    /// Creates the part of a node; no other node is known until [`Self::watch`] runs.
+    /// Creates the node's part. No other node is known until [`Self::watch`] runs.
     pub(crate) fn new(config: &ClusterConfig, shared: SharedSettings) -> stylobate_client::Result<Self> {
         let own = NodeHello {
             protocol: PROTOCOL,
@@ -126,23 +126,23 @@ impl Cluster {
         })
     }
 
-    /// Returns true if the configuration names the same node and the same source of the list.
+    /// Returns true if the configuration has the same node id and the same source of the node list.
     pub(crate) fn is_of(&self, config: &ClusterConfig) -> bool {
         self.source == config.nodes && self.membership.read().hello().id == config.id.as_str()
     }
 
-    /// Returns the key that nodes of the cluster sign with.
+    /// Returns the key with which the nodes of the cluster sign.
     pub(crate) fn key(&self) -> &PeerKey {
         self.client.key()
     }
 
-    /// Returns the other nodes for the reads of a bucket; `None` if no other machine has its bytes.
+    /// Returns the other nodes for reads of a bucket; `None` if no other machine can read its bytes.
     pub(crate) fn peers_of(self: &Arc<Self>, bucket: &str) -> Option<Arc<dyn Peers>> {
         let origin = self.shared.buckets.get(bucket)?;
         Some(Arc::new(BucketPeers::new(self.clone(), bucket.to_owned(), origin.clone())))
     }
 
-    /// Returns true if this node has the bucket of a request, with the same origin and pages.
+    /// Returns true if this node has the bucket of a request, with the same origin and page size.
     pub(crate) fn shares<T>(&self, request: &BucketRequest<T>) -> bool {
         request.page_size == self.shared.page_size.as_u64()
             && self.shared.buckets.get(&request.bucket) == Some(&request.origin)
@@ -152,17 +152,17 @@ impl Cluster {
         self.routes.load()
     }
 
-    /// Sets the ports of the doors for clients, which this node tells others.
+    /// Sets the ports of the client doors that this node reports to others.
     pub(crate) fn set_ports(&self, ports: DoorPorts) {
         self.membership.write().set_ports(ports);
     }
 
-    /// Returns the nodes for clients that place reads themselves.
+    /// Returns the nodes, for clients that place reads themselves.
     pub(crate) fn known_nodes(&self) -> KnownNodes {
         self.membership.read().known_nodes()
     }
 
-    /// Returns the URIs of the Flight doors of the home and the deputy of a byte of an object, as far as they are known.
+    /// Returns the known URIs of the Flight doors of the home and the deputy for a byte of an object.
     pub(crate) fn flight_locations(&self, bucket: &str, path: &str, offset: u64) -> Vec<String> {
         let routes = self.routes();
         let Some(routes) = routes.bucket(bucket) else { return Vec::new() };
@@ -171,16 +171,16 @@ impl Cluster {
         flight.iter().map(|address| format!("{scheme}://{address}")).collect()
     }
 
-    /// Returns the URLs of the Flight doors of the nodes that run queries together: those that are up and have the version
-    /// of this one.
+    /// Returns the URLs of the Flight doors of the nodes that run queries together: those that are up and have the
+    /// same version as this node.
     #[cfg(feature = "distributed")]
     pub(crate) fn query_workers(&self) -> Vec<String> {
         let doors = self.membership.read().query_doors();
         doors.iter().map(|address| self.query_url(address)).collect()
     }
 
-    /// Returns the Flight doors of the nodes that read a byte of an object, the home first; empty if the bucket is not
-    /// shared.
+    /// Returns the URLs of the Flight doors of the nodes that read a byte of an object, the home first; empty if the
+    /// bucket is not shared.
     #[cfg(feature = "distributed")]
     pub(crate) fn query_homes(&self, bucket: &str, path: &str, offset: u64) -> Vec<String> {
         let routes = self.routes();
@@ -189,14 +189,14 @@ impl Cluster {
         ranked.iter().map(|address| self.query_url(address)).collect()
     }
 
-    /// Returns the URL of the Flight door of this node, as others know it.
+    /// Returns the URL at which other nodes reach this node's Flight door.
     #[cfg(feature = "distributed")]
     pub(crate) fn own_query_url(&self) -> Option<String> {
         let address = self.membership.read().flight_door(self.id.as_str())?;
         Some(self.query_url(&address))
     }
 
-    /// Notes that the Flight door of a node did not answer.
+    /// Records that a node's Flight door did not answer.
     #[cfg(feature = "distributed")]
     pub(crate) fn query_failed(&self, url: &str) {
         let peer = self.membership.read().peer_with_flight_door(|address| self.query_url(address) == url);
@@ -210,23 +210,23 @@ impl Cluster {
         format!("{}://{address}/", if self.shared.has_tls { "https" } else { "http" })
     }
 
-    /// Returns the name that certificates of nodes are for, if it is not that of the host.
+    /// Returns the host name that certificates of nodes must have, if it is not the host of their addresses.
     #[cfg(feature = "distributed")]
     pub(crate) fn certificate_name(&self) -> Option<&str> {
         self.source.certificate_name()
     }
 
-    /// Returns what this node tells others about itself.
+    /// Returns this node's hello.
     pub(crate) fn hello(&self) -> NodeHello {
         self.membership.read().hello().clone()
     }
 
-    /// Takes over what a peer tells about itself.
+    /// Applies the hello of a peer.
     pub(crate) fn heard(&self, hello: &NodeHello) {
         self.change(|membership, now| membership.heard(hello, now));
     }
 
-    /// Returns true if another node answers.
+    /// Returns true if any other node answers.
     pub(crate) fn has_company(&self) -> bool {
         self.membership.read().has_company()
     }
@@ -236,7 +236,7 @@ impl Cluster {
         self.membership.read().status(self.source.to_string(), traffic, Instant::now())
     }
 
-    /// Takes this node out of placement or back into it, and tells all peers, as far as they answer within a second.
+    /// Takes this node out of placement or back into it, and notifies the peers that answer within a second.
     pub(crate) async fn set_draining(&self, is_draining: bool) {
         self.change(|membership, now| membership.set_draining(is_draining, now));
         let addresses: Vec<_> = self.membership.read().addresses().cloned().collect();
@@ -246,7 +246,7 @@ impl Cluster {
         }
     }
 
-    /// Reads the list of nodes and probes them. Never returns; when the future is dropped, all probes end.
+    /// Rereads the list of nodes and probes them. Never returns; dropping the future ends all probes.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut probes = BTreeMap::new();
         loop {
@@ -269,10 +269,10 @@ impl Cluster {
         }
     }
 
-    /// Probes a peer until the list does not have it any more.
+    /// Probes a peer until it is no longer in the list.
     async fn keep_probing(self: Arc<Self>, address: NodeAddress) {
         loop {
-            // Created before the time is read: a failure in between wakes it, too.
+            // Created before the time of the next probe is read, so that a failure in between wakes it as well.
             let has_failed = self.has_failed.notified();
             let Some(due) = self.membership.read().next_probe(&address) else { return };
             tokio::select! {
@@ -282,7 +282,7 @@ impl Cluster {
         }
     }
 
-    /// Notes that a request to a peer failed, other than a probe.
+    /// Records that a request to a peer, other than a probe, failed.
     fn request_failed(&self, address: &NodeAddress, reason: String, sent: Instant) {
         self.change(|membership, now| membership.request_failed(address, reason, sent, now));
         self.has_failed.notify_waiters();
@@ -306,7 +306,7 @@ impl Cluster {
         });
     }
 
-    /// Changes the membership, and writes what comes of it to the log.
+    /// Applies a change to the membership, and logs the resulting events.
     fn change(&self, change: impl FnOnce(&mut Membership, Instant) -> Vec<MembershipEvent>) {
         let (events, view) = {
             let mut membership = self.membership.write();

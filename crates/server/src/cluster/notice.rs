@@ -1,18 +1,18 @@
-//! Lines of the log that repeat: each is written when it is new, and again after a while.
+//! Suppresses repeated log lines: a line is logged when it is new, and again at most every ten minutes.
 
 use std::time::{Duration, Instant};
 
-/// Time after which a line is repeated.
+/// Time after which an unchanged line is logged again.
 const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// The last line about one thing.
+/// The last line logged about one subject.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepeatedNotice {
     last: Option<(String, Instant)>,
 }
 
 impl RepeatedNotice {
-    /// Returns whether the line is to be written now; the caller must then write it.
+    /// Returns true if the line is due now; the caller must then log it.
     pub(crate) fn is_due(&mut self, line: &str, now: Instant) -> bool {
         let is_recent =
             |(last, at): &(String, Instant)| last == line && now.duration_since(*at) < REPEAT_AFTER;

@@ -1,4 +1,4 @@
-//! The client's side of connections for reads of pages: one read at a time on each, kept for the next ones.
+//! The client side of page connections, each of which carries one read at a time and is reused.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use super::{
     signature::{PeerKey, RequestSignature},
 };
 
-/// Time for which a connection is kept without a read: less than a peer keeps it.
+/// Time for which an idle connection is kept: less than the time for which a peer keeps it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection to a peer without a read on it.
+/// A connection to a peer with no read in progress.
 pub(super) struct PageConnection {
     source: FrameSource<TokioIo<Upgraded>>,
     session: RequestSignature,
@@ -32,10 +32,10 @@ pub(super) struct PageConnection {
     number: u64,
 }
 
-/// The connections that wait for a read.
+/// Idle connections to all peers.
 #[derive(Default)]
 pub(super) struct IdleConnections {
-    /// By peer; those that were used last come last.
+    /// By peer; the most recently used connection is last.
     peers: Mutex<BTreeMap<NodeAddress, Vec<IdleConnection>>>,
 }
 
@@ -44,9 +44,9 @@ struct IdleConnection {
     since: Instant,
 }
 
-/// The failure of a read on one connection.
+/// Failure of a read on one connection.
 pub(super) enum PageFailure {
-    /// No byte of an answer came: if the connection was idle before, the peer may have closed it.
+    /// No byte of an answer arrived. If the connection was idle before, the peer may have closed it.
     Unanswered(PeerError),
     Answered(PeerError),
 }
@@ -67,12 +67,12 @@ impl fmt::Debug for IdleConnections {
 }
 
 impl IdleConnections {
-    /// Takes the connection to a peer that was used last.
+    /// Takes the most recently used connection to a peer.
     pub(super) fn take(&self, peer: &NodeAddress) -> Option<PageConnection> {
         let mut peers = self.peers.lock();
         let idle = peers.get_mut(peer)?.pop()?;
         if idle.is_old() {
-            // So are the others.
+            // The others have been idle for longer.
             peers.remove(peer);
             return None;
         }
@@ -88,12 +88,12 @@ impl IdleConnections {
         }
     }
 
-    /// Closes all connections to a peer that wait for a read.
+    /// Closes all idle connections to a peer.
     pub(super) fn close(&self, peer: &NodeAddress) {
         self.peers.lock().remove(peer);
     }
 
-    /// Closes the connections that were not used for long.
+    /// Closes connections that have been idle for too long.
     pub(super) fn close_old(&self) {
         self.peers.lock().retain(|_, idle| {
             idle.retain(|idle| !idle.is_old());
@@ -109,13 +109,13 @@ impl IdleConnection {
 }
 
 impl PageConnection {
-    /// Takes over a connection that the request with the signature `session` has opened.
+    /// Wraps an upgraded connection; `session` is the signature of the upgrade request.
     pub(super) fn new(upgraded: Upgraded, session: RequestSignature) -> Self {
         Self { source: FrameSource::new(TokioIo::new(upgraded)), session, number: 0 }
     }
 
-    /// Sends a read of `len` bytes, and waits for the first run. The connection goes back to `idle` with the last one; if
-    /// the future or the stream is dropped before, it is closed, which cancels the read.
+    /// Sends a read of `len` bytes, and waits for the first run. The connection returns to `idle` after the last run;
+    /// if the future or the stream is dropped earlier, it is closed, which cancels the read.
     pub(super) async fn read(
         mut self,
         key: &PeerKey,
@@ -157,7 +157,7 @@ impl PageConnection {
     }
 }
 
-/// An answer under way.
+/// An answer in progress.
 struct PageAnswer {
     /// `None` when it is complete.
     reader: Option<RunReader<TokioIo<Upgraded>>>,
@@ -181,7 +181,7 @@ impl PageAnswer {
         run
     }
 
-    /// Returns the runs: the first one, and those that follow it.
+    /// Returns the stream of runs, beginning with `first`.
     fn into_runs(self, first: Option<BlockRun>) -> BlockRuns {
         let runs = stream::try_unfold((first, self), |(first, mut answer)| async move {
             let run = match first {

@@ -1,12 +1,12 @@
-//! Connections for reads of pages: the requests on them, and how a peer door answers these.
+//! The server side of page connections: the requests on them, and the answers of a peer door.
 //!
 //! ```text
 //! request   length of the content u32, little-endian │ signature (32 bytes) │ content, as JSON
 //! ```
 //!
-//! A connection begins as an HTTP/1.1 request to upgrade to [`PAGES_PROTOCOL`], which is signed as others are. Then one
-//! request at a time is on it, and its answer in frames. The signature of a request is of that of the upgrade, of the
-//! number of the request on the connection, and of the content.
+//! A connection begins as a signed HTTP/1.1 request to upgrade to [`PAGES_PROTOCOL`]. It then carries one request at
+//! a time, each answered in frames. The signature of a request covers the signature of the upgrade, the number of the
+//! request on the connection, and the content.
 
 use std::{io, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
     signature::{PeerKey, RequestSignature},
 };
 
-/// Protocol that a connection for reads of pages is upgraded to.
+/// Protocol to which a page connection is upgraded.
 pub(crate) const PAGES_PROTOCOL: &str = "stylobate-pages";
 /// Maximum bytes of the content of a request: a key and an ETag, each byte escaped.
 const MAX_CONTENT: usize = 64 << 10;
@@ -29,11 +29,11 @@ const MAX_CONTENT: usize = 64 << 10;
 const HEAD_BYTES: usize = 4 + blake3::OUT_LEN;
 /// Time without a request after which a peer door closes a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time without progress after which a peer door stops to write. Peers take bytes as fast as their clients do if they
-/// have no memory for them.
+/// Time without progress after which a peer door gives up writing. A peer that has no memory to buffer the bytes
+/// reads them only as fast as its own client does.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns the request with this number on a connection, and its signature; `None` if it is too long.
+/// Encodes the request with this number on a connection, and returns it with its signature; `None` if it is too long.
 pub(super) fn framed_request(
     key: &PeerKey,
     session: RequestSignature,
@@ -49,14 +49,14 @@ pub(super) fn framed_request(
     Some((request.freeze(), signature))
 }
 
-/// A request whose signature was checked.
+/// A request whose signature was verified.
 #[derive(Clone, Debug)]
 pub(crate) struct PageRequest {
     pub(crate) content: Bytes,
     pub(crate) signature: RequestSignature,
 }
 
-/// The side of a connection that answers.
+/// The answering side of a connection.
 pub(crate) struct PageRequests<S> {
     source: FrameSource<S>,
     key: PeerKey,
@@ -66,12 +66,12 @@ pub(crate) struct PageRequests<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> PageRequests<S> {
-    /// Takes over a connection that the request with the signature `session` has opened.
+    /// Wraps an upgraded connection; `session` is the signature of the upgrade request.
     pub(crate) fn new(stream: S, key: PeerKey, session: RequestSignature) -> Self {
         Self { source: FrameSource::new(stream), key, session, number: 0 }
     }
 
-    /// Returns the next request; `None` if the peer has closed the connection, or sends none for a minute.
+    /// Returns the next request; `None` if the peer closes the connection, or sends no request for a minute.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PageRequest>> {
         match timeout(IDLE_TIMEOUT, self.receive()).await {
             Ok(Err(_)) if self.source.received().is_empty() => Ok(None),
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PageRequests<S> {
         Ok(request)
     }
 
-    /// Waits for `work` on an answer, but no longer than the peer waits for it. Fails if the peer closes the connection.
+    /// Runs `work` on an answer. Fails if the peer closes the connection in the meantime.
     pub(crate) async fn while_awaited<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
         tokio::select! {
             biased;
@@ -112,7 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PageRequests<S> {
         }
     }
 
-    /// Returns when the peer closes the connection. It sends its next request after it has the answer.
+    /// Waits until the peer closes the connection. A byte received here is a protocol error: the peer sends its next
+    /// request only after the answer.
     async fn given_up(&mut self) -> io::Error {
         match self.source.stream_mut().read_u8().await {
             Ok(_) => {
@@ -122,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PageRequests<S> {
         }
     }
 
-    /// Writes a frame: its head, and its bytes. Fails if the peer takes nothing of it for a minute.
+    /// Writes a frame: its head and its bytes. Fails if the peer accepts no byte for a minute.
     pub(crate) async fn write(&mut self, head: Bytes, bytes: Bytes) -> io::Result<()> {
         let stream = self.source.stream_mut();
         let mut frame = head.chain(bytes);
@@ -155,7 +156,7 @@ mod tests {
         framed_request(&key("a"), session("/1"), number, content).unwrap().0
     }
 
-    /// Returns the contents of the requests that are accepted, and whether the last one was refused.
+    /// Returns the contents of the accepted requests, and whether the last one was refused.
     async fn accepted(secret: &str, path: &str, bytes: &[u8]) -> (Vec<Bytes>, bool) {
         let (mut peer, own) = duplex(1 << 20);
         peer.write_all(bytes).await.unwrap();

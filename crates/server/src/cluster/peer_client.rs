@@ -34,23 +34,23 @@ use crate::https::connector;
 
 /// Path of a hello.
 pub(crate) const HELLO_PATH: &str = "/v1/hello";
-/// Path of a connection for requests of [`PeerRead`].
+/// Path of the upgrade to a page connection, which carries [`PeerRead`] requests.
 pub(crate) const PAGES_PATH: &str = "/v1/pages";
 /// Path of a [`DescribeRequest`](stylobate_storage::DescribeRequest).
 pub(crate) const DESCRIBE_PATH: &str = "/v1/describe";
 /// Path of [`PathsChanged`](stylobate_storage::PathsChanged).
 pub(crate) const WROTE_PATH: &str = "/v1/wrote";
-/// Path of a prefix whose objects are dropped from the cache.
+/// Path of a request to evict the objects with a prefix.
 pub(crate) const EVICT_PATH: &str = "/v1/evict";
-/// Maximum bytes of an answer that is no page.
+/// Maximum bytes of an answer other than pages.
 const MAX_ANSWER: usize = 1 << 20;
-/// Less than the time after which a peer closes an idle connection.
+/// Idle time after which a pooled connection is closed: less than the time for which a peer keeps it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request about one bucket, with the settings on which the two nodes must agree.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct BucketRequest<T> {
-    /// Id of the node that asks.
+    /// Id of the requesting node.
     pub(crate) from: String,
     pub(crate) bucket: String,
     /// Hash of the bucket's origin.
@@ -65,7 +65,7 @@ pub(crate) struct PeerClient {
     client: Client<HttpsConnector<HttpConnector>, Body>,
     scheme: &'static str,
     key: PeerKey,
-    /// Connections for reads of pages.
+    /// Idle page connections.
     pub(super) idle: Arc<IdleConnections>,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for PeerClient {
     }
 }
 
-/// The reason for which a peer gave no answer that can be used.
+/// Reason why a call to a peer failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PeerCallError {
     #[error("no answer within {} s", .0.as_secs())]
@@ -103,7 +103,7 @@ impl From<PeerCallError> for PeerError {
 }
 
 impl PeerCallError {
-    /// Returns true if the peer answers and cannot be used, false if it cannot be reached.
+    /// Returns true if the peer answered but cannot be used, false if it could not be reached.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
             Self::Timeout(_) | Self::Unreachable(_) | Self::Broken(_) => false,
@@ -112,7 +112,7 @@ impl PeerCallError {
     }
 }
 
-/// Returns the last source of an error: hyper's own texts name only the step that failed.
+/// Returns the innermost source of an error: hyper's own texts name only the step that failed.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -122,8 +122,8 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 impl PeerClient {
-    /// Creates a client. With TLS, certificates must be for the host in the address of a peer, or for `name` if given,
-    /// and issued by an authority that the system trusts.
+    /// Creates a client. With TLS, the certificate of a peer must be for the host in its address, or for `name` if
+    /// given, and issued by an authority that the system trusts.
     pub(crate) fn new(key: PeerKey, has_tls: bool, name: Option<&str>) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -136,7 +136,7 @@ impl PeerClient {
         &self.key
     }
 
-    /// Tells a peer about this node, and returns what it tells of itself.
+    /// Sends this node's hello to a peer, and returns the peer's.
     pub(super) async fn hello(
         &self,
         address: &NodeAddress,
@@ -153,7 +153,7 @@ impl PeerClient {
         HelloAnswer::parse(&answer).map_err(PeerCallError::Unusable)
     }
 
-    /// Asks a peer, and returns its answer of JSON. It has no deadline of its own.
+    /// Sends a JSON request, and returns the JSON answer. Applies no deadline.
     pub(super) async fn ask<T: Serialize, A: DeserializeOwned>(
         &self,
         address: &NodeAddress,
@@ -168,7 +168,7 @@ impl PeerClient {
         Ok(answer.map_err(|error| PeerCallError::Unusable(format!("its answer cannot be read: {error}")))?)
     }
 
-    /// Asks a peer for bytes. Succeeds when it has the first of them; has no deadline of its own.
+    /// Requests bytes from a peer. Returns when the first run has arrived; applies no deadline.
     pub(super) async fn pages(
         &self,
         address: &NodeAddress,
@@ -180,7 +180,7 @@ impl PeerClient {
 
         if let Some(connection) = self.idle.take(address) {
             match connection.read(&self.key, &content, len, address, &self.idle).await {
-                // If the peer has closed it, it has closed the others as well.
+                // If the peer has closed this connection, it has closed the other idle ones as well.
                 Err(PageFailure::Unanswered(_)) => self.idle.close(address),
                 answer => return Ok(answer?),
             }
@@ -189,7 +189,7 @@ impl PeerClient {
         Ok(connection.read(&self.key, &content, len, address, &self.idle).await?)
     }
 
-    /// Opens a connection for reads of pages.
+    /// Opens a page connection.
     async fn connect(&self, address: &NodeAddress) -> Result<PageConnection, PeerCallError> {
         let mut request = self.request(Method::GET, address, PAGES_PATH)?;
         let headers = request.headers_mut();
@@ -207,7 +207,7 @@ impl PeerClient {
         Ok(PageConnection::new(upgraded, session))
     }
 
-    /// Closes the connections for reads of pages that were not used for long.
+    /// Closes page connections that have been idle for too long.
     pub(super) fn close_old_connections(&self) {
         self.idle.close_old();
     }
@@ -260,7 +260,7 @@ fn to_json(content: &impl Serialize) -> Result<Vec<u8>, PeerCallError> {
     serde_json::to_vec(content).map_err(|error| PeerCallError::Unusable(error.to_string()))
 }
 
-/// An answer whose signature is not checked yet.
+/// An answer whose signature is not verified yet.
 struct PeerAnswer {
     request: RequestSignature,
     head: response::Parts,
@@ -268,7 +268,7 @@ struct PeerAnswer {
 }
 
 impl PeerAnswer {
-    /// Reads the body, and returns it with the status if both are of the cluster.
+    /// Reads the body, and returns it with the status if the signature covers both.
     async fn read(mut self, key: &PeerKey) -> Result<(StatusCode, Bytes), PeerCallError> {
         let body = std::mem::take(&mut self.body);
         let body = to_bytes(body, MAX_ANSWER).await.map_err(PeerCallError::Broken)?;
@@ -276,7 +276,7 @@ impl PeerAnswer {
         Ok((self.head.status, body))
     }
 
-    /// Checks that a node of the cluster gave the answer.
+    /// Checks that the answer is signed by a node of the cluster.
     fn check(&self, key: &PeerKey, body: &[u8]) -> Result<(), PeerCallError> {
         let status = self.head.status;
         match key.check_answer(&self.head.headers, self.request, status, body) {
@@ -284,7 +284,7 @@ impl PeerAnswer {
             Err(_) if [StatusCode::OK, StatusCode::SWITCHING_PROTOCOLS].contains(&status) => {
                 Err(PeerCallError::Unsigned)
             }
-            // Of another server, or of a node that did not get as far as the signature.
+            // The answer is from another server, or from a node that failed before it could sign.
             Err(_) => Err(PeerCallError::Status(status)),
         }
     }

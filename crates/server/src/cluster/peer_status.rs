@@ -1,9 +1,9 @@
-//! HTTP statuses of the peer door, and the errors that they stand for.
+//! Mapping between peer errors and the HTTP statuses of the peer door.
 
 use http::StatusCode;
 use stylobate_storage::PeerError;
 
-/// Returns the status that stands for an error.
+/// Returns the status for an error.
 pub(crate) fn status_of(error: &PeerError) -> StatusCode {
     match error {
         PeerError::NotFound => StatusCode::NOT_FOUND,
@@ -13,7 +13,7 @@ pub(crate) fn status_of(error: &PeerError) -> StatusCode {
     }
 }
 
-/// Returns the error that a status stands for.
+/// Returns the error for a status.
 pub(super) fn error_of(status: StatusCode) -> PeerError {
     let reason = match status {
         StatusCode::NOT_FOUND => return PeerError::NotFound,

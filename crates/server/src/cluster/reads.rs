@@ -1,4 +1,4 @@
-//! The other nodes, as one bucket reads from them: the routes of the membership, and the client of the peer doors.
+//! The other nodes as one bucket reads from them: combines the routes of the membership with the peer client.
 
 use std::{sync::Arc, time::Instant};
 
@@ -36,7 +36,7 @@ impl BucketPeers {
         PathHash::of(&self.bucket, path.as_ref())
     }
 
-    /// Returns the route to a peer. One that is not known any more has no answer.
+    /// Returns the route to a peer. A peer that is no longer known counts as one without an answer.
     fn route(&self, peer: &PeerId) -> Result<PeerRoute, PeerError> {
         let routes = self.cluster.routes();
         let route = routes.bucket(&self.bucket).and_then(|bucket| bucket.peer(peer));
@@ -109,7 +109,7 @@ impl Peers for BucketPeers {
     }
 
     fn suspect(&self, peer: &PeerId, sent: Instant, fault: PeerFault) {
-        // A donor has little time on purpose: one that is late is a miss.
+        // The deadline for a donor is short on purpose: a late answer is a miss, not a failure of the peer.
         if matches!(fault, PeerFault::Late(deadline) if deadline <= self.deadlines().donor) {
             return;
         }

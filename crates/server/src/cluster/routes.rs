@@ -1,4 +1,4 @@
-//! The nodes that reads of each bucket are routed to: a snapshot of the membership that is replaced as a whole.
+//! Routes of reads, by bucket: a snapshot derived from the membership and replaced as a whole.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use stylobate_client::{
 };
 use stylobate_storage::{PeerId, PeerRole, PeerSource, StripeSources};
 
-/// The routes of all buckets that are shared.
+/// The routes of all shared buckets.
 #[derive(Debug, Default)]
 pub(super) struct ReadRoutes {
     buckets: BTreeMap<String, BucketRoutes>,
@@ -25,7 +25,7 @@ pub(super) struct ReadRoutes {
 #[derive(Clone, Debug)]
 pub(super) struct FormerView {
     pub(super) view: Arc<ClusterView>,
-    /// Time until which its homes are asked.
+    /// Time until which its homes may be asked.
     pub(super) until: Instant,
 }
 
@@ -33,14 +33,14 @@ pub(super) struct FormerView {
 #[derive(Debug)]
 pub(super) struct BucketRoutes {
     own: NodeId,
-    /// In it, nodes that do not share the bucket are down.
+    /// View in which nodes that do not share the bucket are down.
     view: ClusterView,
     former: Option<FormerView>,
-    /// By id. Some may have left the view.
+    /// Routes by node id, including peers that have left the view.
     peers: BTreeMap<String, PeerRoute>,
 }
 
-/// A peer that can be asked.
+/// Route to a peer that can be asked.
 #[derive(Clone, Debug)]
 pub(super) struct PeerRoute {
     id: PeerId,
@@ -48,7 +48,7 @@ pub(super) struct PeerRoute {
     in_flight: Arc<AtomicU64>,
 }
 
-/// A request to a peer, which counts as in flight until it is dropped.
+/// Guard of a request to a peer, which counts as in flight until it is dropped.
 #[derive(Debug)]
 pub(super) struct RequestInFlight(Arc<AtomicU64>);
 
@@ -80,7 +80,7 @@ impl PeerRoute {
 }
 
 impl ReadRoutes {
-    /// Adds a bucket, which the node `own` and `peers` share.
+    /// Adds the routes of a bucket that the node `own` shares with `peers`.
     pub(super) fn insert(
         &mut self,
         bucket: String,
@@ -103,7 +103,7 @@ impl ReadRoutes {
 }
 
 impl BucketRoutes {
-    /// Returns the peer of this name.
+    /// Returns the route to a peer.
     pub(super) fn peer(&self, id: &PeerId) -> Option<&PeerRoute> {
         self.peers.get(id.as_str())
     }
@@ -114,24 +114,24 @@ impl BucketRoutes {
         self.peers.iter().filter(|(id, _)| !is_down(id)).map(|(_, route)| route.id.clone()).collect()
     }
 
-    /// Returns whether no other node can be asked, so that this one does everything.
+    /// Returns true if there is no other node to ask, so that this one does everything itself.
     pub(super) fn is_alone(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// Returns the authority of a path; `None` if this node is.
+    /// Returns the authority of a path; `None` if it is this node.
     pub(super) fn authority(&self, path: PathHash) -> Option<PeerId> {
         let authority = self.view.authority(path)?;
         self.route(authority).map(|route| route.id.clone())
     }
 
-    /// Returns the addresses of a door of the home and the deputy, as far as they are known.
+    /// Returns the known addresses of one kind of door of the home and the deputy.
     pub(super) fn home_and_deputy(&self, key: StripeKey, door: NodeDoor) -> Vec<NodeAddress> {
         let ranked = self.view.rank(key, 2);
         ranked.iter().filter_map(|node| node.addresses().get(door).cloned()).collect()
     }
 
-    /// Returns the addresses of a door of all nodes that are up and have it, by rank for the stripe.
+    /// Returns the addresses of one kind of door of all nodes that are up, in rank order for the stripe.
     #[cfg(feature = "distributed")]
     pub(super) fn ranked(&self, key: StripeKey, door: NodeDoor) -> Vec<NodeAddress> {
         let ranked = self.view.rank(key, self.view.nodes().len());
@@ -146,7 +146,7 @@ impl BucketRoutes {
         let home = ranked.next();
         let deputy = ranked.next();
 
-        // A node that is left alone does everything itself, even while it drains.
+        // A node without others does everything itself, even while it drains.
         match home.filter(|home| *home.id() != self.own) {
             Some(home) => {
                 StripeSources { end, is_home: false, peers: self.home_or_stand_in(key, home, deputy) }
@@ -158,13 +158,13 @@ impl BucketRoutes {
         }
     }
 
-    /// Returns the route to a node; `None` for this node.
+    /// Returns the route to a node; `None` if it is this node.
     fn route(&self, node: &ClusterNode) -> Option<&PeerRoute> {
         self.peers.get(node.id().as_str())
     }
 
-    /// Returns the home and the node that is asked after it, or before it while the home has too much to do, as far as they
-    /// are other nodes.
+    /// Returns the home and its fallback, except this node: the deputy after the home, or, while the home is
+    /// overloaded, its stand-in before it.
     fn home_or_stand_in(
         &self,
         key: StripeKey,
@@ -180,8 +180,8 @@ impl BucketRoutes {
         [home.source(PeerRole::Home)].into_iter().chain(deputy).collect()
     }
 
-    /// Returns the node that takes over from a home that has too much to do. The mean is that of the peers, since a node
-    /// sends no requests to itself.
+    /// Returns the node that stands in for an overloaded home. The mean load is taken over the peers only, since a
+    /// node sends no requests to itself.
     fn stand_in(&self, key: StripeKey, home: &PeerRoute) -> Option<&PeerRoute> {
         if home.in_flight() <= RequestsInFlight::HOME_FLOOR {
             return None;
@@ -230,7 +230,7 @@ mod tests {
         routes
     }
 
-    /// Returns a path for which the nodes rank like this in the view.
+    /// Finds a path for which the nodes rank in this order in the view.
     fn path_with_rank(view: &ClusterView, ids: &[&str]) -> PathHash {
         let mut paths = (0..10_000).map(|number| PathHash::of("lake", &number.to_string()));
         let is_wanted = |path: &PathHash| {

@@ -4,11 +4,11 @@
 //! frame   signature (32 bytes) │ length u32 │ count u32 │ checksum u64 of each of the count blocks │ bytes
 //! ```
 //!
-//! Integers are little-endian. The answer is complete with the last byte of the range that was asked for. A frame without
-//! bytes ends it early, and its count is the status that tells why. The signature is of the number of the frame and of
-//! what lies between it and the bytes, so frames cannot be left out, repeated or put in another order. The reader of the
-//! blocks verifies their checksums, which detects damage. It does not detect an attacker who modifies the traffic: that
-//! takes TLS.
+//! Integers are little-endian. The answer is complete with the last byte of the requested range. A frame without
+//! bytes ends it early; its count then holds the status of the error. The signature covers the number of the frame
+//! and the fields between the signature and the bytes, so frames cannot be omitted, repeated or reordered. The reader
+//! of the blocks verifies their checksums, which detects corruption but not an attacker who modifies the traffic:
+//! that requires TLS.
 
 use std::io;
 
@@ -28,10 +28,10 @@ const FIXED_BYTES: usize = SIGNATURE_BYTES + 8;
 const CHECKSUM_BYTES: usize = 8;
 /// Maximum blocks of a run: a page has no more.
 const MAX_BLOCKS: usize = 64;
-/// Maximum bytes of a run: those of the largest page.
+/// Maximum bytes of a run: the size of the largest page.
 const MAX_RUN: usize = 16 << 20;
-/// Bytes that are read before the length of a run is known: at least the longest head. What they have of the bytes of a
-/// run is copied.
+/// Minimum size of the read buffer while the length of a run is unknown: no smaller than the longest head. Bytes of
+/// the run that are read into it are copied.
 const HEAD_BUFFER: usize = 1 << 10;
 
 /// Signs the frames of one answer.
@@ -47,14 +47,14 @@ impl RunFrames {
         Self { key, request, number: 0 }
     }
 
-    /// Returns the next frame up to the bytes of the run, which follow it.
+    /// Encodes the head of the next frame; the bytes of the run follow it.
     pub(crate) fn head(&mut self, run: &BlockRun) -> Bytes {
         let length = u32::try_from(run.bytes.len()).unwrap_or(u32::MAX);
         let count = u32::try_from(run.checksums.len()).unwrap_or(u32::MAX);
         self.signed(length, count, &run.checksums)
     }
 
-    /// Returns the frame that ends the answer early.
+    /// Encodes the frame that ends the answer early.
     pub(crate) fn end(&mut self, status: StatusCode) -> Bytes {
         self.signed(0, u32::from(status.as_u16()), &[])
     }
@@ -75,7 +75,7 @@ impl RunFrames {
     }
 }
 
-/// A stream that frames come from, and the bytes of it that were received and not used yet.
+/// A stream of frames, with a buffer of received bytes that are not consumed yet.
 #[derive(Debug)]
 pub(super) struct FrameSource<R> {
     stream: R,
@@ -87,24 +87,24 @@ impl<R> FrameSource<R> {
         Self { stream, buffer: BytesMut::new() }
     }
 
-    /// Returns the stream, to write to.
+    /// Returns the underlying stream, for writing.
     pub(super) fn stream_mut(&mut self) -> &mut R {
         &mut self.stream
     }
 
-    /// Returns what was received and not used yet.
+    /// Returns the received bytes that are not consumed yet.
     pub(super) fn received(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Removes bytes that were received.
+    /// Consumes received bytes.
     pub(super) fn consume(&mut self, len: usize) {
         self.buffer.advance(len);
     }
 }
 
 impl<R: AsyncRead + Unpin> FrameSource<R> {
-    /// Waits until `len` bytes were received and not used yet. Some that follow them may be received, too.
+    /// Waits until the buffer holds at least `len` bytes.
     pub(super) async fn fill(&mut self, len: usize) -> io::Result<()> {
         while self.buffer.len() < len {
             let free = HEAD_BUFFER.max(len) - self.buffer.len();
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> FrameSource<R> {
         Ok(())
     }
 
-    /// Receives bytes into an allocation that holds nothing else.
+    /// Receives bytes into an allocation of their own.
     async fn bytes(&mut self, len: usize) -> io::Result<Bytes> {
         let mut bytes = BytesMut::with_capacity(len);
         let received = self.buffer.len().min(len);
@@ -140,7 +140,7 @@ pub(super) struct RunReader<R> {
     source: FrameSource<R>,
     /// Number of the next frame.
     number: u64,
-    /// Bytes of the range that have not come yet.
+    /// Bytes of the range that have not arrived yet.
     missing: u64,
     state: AnswerState,
 }
@@ -148,10 +148,10 @@ pub(super) struct RunReader<R> {
 /// The progress of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerState {
-    /// No byte of it has come.
+    /// No byte of the answer has arrived.
     Awaited,
     UnderWay,
-    /// Nothing of it follows: the connection can be used again.
+    /// The answer was read to its end, so the connection can be reused.
     Complete,
 }
 
@@ -161,24 +161,24 @@ impl<R> RunReader<R> {
         Self { key, request, source, number: 0, missing: len, state: AnswerState::Awaited }
     }
 
-    /// Returns true until a byte of the answer has come.
+    /// Returns true until the first byte of the answer arrives.
     pub(super) fn is_awaited(&self) -> bool {
         self.state == AnswerState::Awaited
     }
 
-    /// Returns true if nothing of the answer follows.
+    /// Returns true if the answer was read to its end.
     pub(super) fn is_complete(&self) -> bool {
         self.state == AnswerState::Complete
     }
 
-    /// Returns what the frames came from.
+    /// Returns the source of the frames.
     pub(super) fn into_source(self) -> FrameSource<R> {
         self.source
     }
 }
 
 impl<R: AsyncRead + Unpin> RunReader<R> {
-    /// Returns the next run; `None` after the last one. Nothing may be read after an error.
+    /// Returns the next run; `None` after the last one. Must not be called again after an error.
     pub(super) async fn next(&mut self) -> Result<Option<BlockRun>, PeerError> {
         if self.is_complete() {
             return Ok(None);
@@ -217,7 +217,7 @@ impl<R: AsyncRead + Unpin> RunReader<R> {
         Ok(Some(BlockRun { bytes, checksums }))
     }
 
-    /// Takes the head of a frame, which has this length, and returns its checksums.
+    /// Consumes the head of a frame, which is `len` bytes long, verifies its signature, and returns its checksums.
     async fn checked_head(&mut self, len: usize) -> Result<Box<[u64]>, PeerError> {
         self.source.fill(len).await.map_err(|error| broken(&error))?;
         let frame = self.source.received().get(..len).unwrap_or_default();
@@ -280,7 +280,8 @@ mod tests {
         framed.collect()
     }
 
-    /// Returns what arrives if the bytes come in chunks of this length, after a request for `len` bytes.
+    /// Returns the result of decoding the bytes when they arrive in chunks of this length, for a request of `len`
+    /// bytes.
     async fn received(
         path: &str,
         bytes: &[u8],
@@ -384,7 +385,7 @@ mod tests {
             assert!(matches!(runs.as_slice(), [Err(PeerError::Failed { .. })]) && !is_complete);
         }
 
-        // No memory is allocated for a length that is not signed.
+        // The length is verified before any memory is allocated for it.
         let unsigned = [[0; SIGNATURE_BYTES].as_slice(), &u32::MAX.to_le_bytes(), &[1, 0, 0, 0]].concat();
         let (runs, _) = received("/1", &unsigned, 1_000, u64::MAX).await;
         assert_eq!(runs, [Err(failed("a part of its answer is too long"))]);

@@ -1,4 +1,4 @@
-//! Signatures of requests and answers of the peer door, by a key that the secret of the cluster gives.
+//! Signatures of requests and answers of the peer door, with a key derived from the cluster's secret.
 //!
 //! ```text
 //! request        keyed BLAKE3( "request" │ method │ path │ time in ms │ body )
@@ -8,9 +8,10 @@
 //! call           keyed BLAKE3( "call" │ path │ version of the software │ time in ms │ nonce )
 //! ```
 //!
-//! Each part is preceded by its length. The signature of a request holds for five minutes, that of an upgrade as long as
-//! its connection: what may be sent again by someone who recorded it has the same effect as the first time. That is not so
-//! for calls of queries, whose messages are streams that no signature covers: the nonce of each is accepted once.
+//! Each part is preceded by its length. The signature of a request is valid for five minutes, that of an upgrade for
+//! the lifetime of its connection. A recorded request that is replayed within that time has the same effect as the
+//! first time. Calls of queries are not idempotent, and no signature covers the streams of their messages, so the
+//! nonce of each call is accepted once.
 
 use std::{
     fmt,
@@ -23,7 +24,7 @@ use crate::config::Secret;
 
 /// Context of the key derivation from the configured secret.
 const CONTEXT: &str = "stylobate 2026 key of the peer door, version 1";
-/// Maximum difference between the clocks of two nodes, with the time that a request is under way.
+/// Maximum difference between the clocks of two nodes, including the transit time of the request.
 pub(crate) const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5 * 60);
 
 const TIME: HeaderName = HeaderName::from_static("x-stylobate-time");
@@ -39,12 +40,12 @@ pub(crate) struct PeerKey([u8; blake3::KEY_LEN]);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSignature(blake3::Hash);
 
-/// Number of a call that is accepted once.
+/// Nonce of a call, which is accepted once.
 #[cfg(feature = "distributed")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallNonce(u128);
 
-/// Reason for which a signature does not hold.
+/// Reason why a signature is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignatureError {
     #[error("it is not signed with the secret of this cluster")]
@@ -58,7 +59,7 @@ impl RequestSignature {
         self.0.as_bytes()
     }
 
-    /// Returns whether the bytes are this signature, in constant time.
+    /// Returns true if the bytes equal this signature, in constant time.
     pub(super) fn is(&self, bytes: &[u8]) -> bool {
         // The `==` of hashes takes constant time.
         blake3::Hash::from_slice(bytes).is_ok_and(|shown| shown == self.0)
@@ -76,7 +77,7 @@ impl PeerKey {
         Self(blake3::derive_key(CONTEXT, secret.expose().as_bytes()))
     }
 
-    /// Signs a request: adds its headers, and returns the signature, which the answer's depends on.
+    /// Signs a request by adding headers, and returns the signature, which the signature of the answer covers.
     pub(crate) fn sign_request(
         &self,
         headers: &mut HeaderMap,
@@ -92,7 +93,7 @@ impl PeerKey {
         RequestSignature(signature)
     }
 
-    /// Checks the signature of a request, and returns it.
+    /// Verifies the signature of a request, and returns it.
     pub(crate) fn check_request(
         &self,
         headers: &HeaderMap,
@@ -109,7 +110,7 @@ impl PeerKey {
         Ok(RequestSignature(signature))
     }
 
-    /// Signs the answer to a request: adds its header.
+    /// Signs the answer to a request by adding a header.
     pub(crate) fn sign_answer(
         &self,
         headers: &mut HeaderMap,
@@ -120,7 +121,7 @@ impl PeerKey {
         headers.insert(SIGNATURE, hexadecimal(&self.answer(request, status, body)));
     }
 
-    /// Checks the signature of the answer to a request.
+    /// Verifies the signature of the answer to a request.
     pub(crate) fn check_answer(
         &self,
         headers: &HeaderMap,
@@ -131,7 +132,7 @@ impl PeerKey {
         check(headers, &self.answer(request, status, body))
     }
 
-    /// Signs a call of a query: adds its headers.
+    /// Signs a call of a query by adding headers.
     #[cfg(feature = "distributed")]
     pub(crate) fn sign_call(&self, headers: &mut HeaderMap, path: &str, nonce: u128, now: SystemTime) {
         let time = milliseconds(now).to_string();
@@ -142,7 +143,7 @@ impl PeerKey {
         headers.insert(SIGNATURE, hexadecimal(&signature));
     }
 
-    /// Checks the signature of a call, and returns its nonce.
+    /// Verifies the signature of a call, and returns its nonce.
     #[cfg(feature = "distributed")]
     pub(crate) fn check_call(
         &self,
@@ -165,8 +166,8 @@ impl PeerKey {
         self.mac([b"call", path.as_bytes(), version, time.as_bytes(), nonce.as_bytes()])
     }
 
-    /// Returns the signature of a request for pages on a connection, counted from 0, whose upgrade has the signature
-    /// `session`.
+    /// Returns the signature of a request for pages. `number` counts the requests on the connection from 0; `session`
+    /// is the signature of the upgrade.
     pub(super) fn page_request(
         &self,
         session: RequestSignature,
@@ -176,7 +177,8 @@ impl PeerKey {
         RequestSignature(self.mac([b"page request", session.as_bytes(), &number.to_le_bytes(), content]))
     }
 
-    /// Returns the signature of a frame of an answer, counted from 0. The `==` of hashes takes constant time.
+    /// Returns the signature of a frame. `number` counts the frames of an answer from 0. The `==` of hashes takes
+    /// constant time.
     pub(super) fn frame(&self, request: RequestSignature, number: u64, head: &[u8]) -> blake3::Hash {
         self.mac([b"frame", request.0.as_bytes(), &number.to_le_bytes(), head])
     }
@@ -199,7 +201,7 @@ impl PeerKey {
     }
 }
 
-/// Checks the time at which a request was signed, in milliseconds.
+/// Checks that the time at which a request was signed, in milliseconds, is close to `now`.
 fn check_time(sent: &str, now: SystemTime) -> Result<(), SignatureError> {
     let sent: u64 = sent.parse().map_err(|_| SignatureError::Wrong)?;
     let difference = Duration::from_millis(sent.abs_diff(milliseconds(now)));
@@ -214,7 +216,7 @@ fn check(headers: &HeaderMap, expected: &blake3::Hash) -> Result<(), SignatureEr
 
 fn hexadecimal(hash: &blake3::Hash) -> HeaderValue {
     let text = hash.to_hex();
-    // Hexadecimal digits are always a valid value.
+    // Hexadecimal digits always form a valid header value.
     HeaderValue::from_str(text.as_str()).unwrap_or(HeaderValue::from_static(""))
 }
 

@@ -1,4 +1,4 @@
-//! Reads the list of nodes: as configured, from a file, or from DNS.
+//! Sources of the list of nodes: the configuration, a file, or DNS.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,22 +8,22 @@ use tokio::{net::lookup_host, time::timeout};
 
 use crate::config::NodeListSource;
 
-/// Interval between two readings of a file.
+/// Interval at which a file is reread.
 const READ_FILE_EVERY: Duration = Duration::from_secs(2);
-/// Interval between two resolutions of a name.
+/// Interval at which a name is resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(3);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A peer door that a list names.
+/// A peer door named by a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListedPeer {
     pub(super) address: NodeAddress,
-    /// The node, or `None` if it tells its id itself.
+    /// The node, or `None` if the peer reports its id itself.
     pub(super) node: Option<ClusterNode>,
 }
 
 impl NodeListSource {
-    /// Returns the interval at which the list is read again; `None` if it cannot change.
+    /// Returns the interval at which the list is reread; `None` if it cannot change.
     pub(super) fn interval(&self) -> Option<Duration> {
         match self {
             Self::Fixed(_) => None,
@@ -32,12 +32,12 @@ impl NodeListSource {
         }
     }
 
-    /// Returns true if the list has the ids of nodes, else each node tells its own.
+    /// Returns true if the list contains the ids of nodes. Otherwise each node reports its own.
     pub(super) fn has_ids(&self) -> bool {
         !matches!(self, Self::Dns(_))
     }
 
-    /// Returns the name that certificates of nodes are for, if it is not the host of their addresses.
+    /// Returns the host name that certificates of nodes must have, if it is not the host of their addresses.
     pub(super) fn certificate_name(&self) -> Option<&str> {
         match self {
             Self::Dns(name) => Some(name.host()),
@@ -45,7 +45,7 @@ impl NodeListSource {
         }
     }
 
-    /// Reads the list; it has at least one node. The error is a line that says what is wrong with it.
+    /// Reads the list, which has at least one node. The error is one line that names the fault.
     pub(super) async fn read(&self) -> Result<Vec<ListedPeer>, String> {
         match self {
             Self::Fixed(nodes) => listed(nodes.clone()).map_err(|error| error.to_string()),
@@ -65,7 +65,7 @@ impl NodeListSource {
 }
 
 fn listed(nodes: Vec<ClusterNode>) -> stylobate_client::Result<Vec<ListedPeer>> {
-    // Checks that ids and addresses are distinct.
+    // Checks that ids and addresses are unique.
     let view = ClusterView::new(nodes)?;
     let peer = |node: &ClusterNode| {
         let address = node.addresses().peer.clone()?;

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 pub struct ClusterStatus {
     /// Id of the node that answers.
     pub id: String,
-    /// Digest of its view: nodes with equal digests place objects alike.
+    /// Digest of its view: nodes with equal digests place objects identically.
     pub digest: String,
-    /// True if it has left placement, to be stopped.
+    /// True if it is draining, and so has left placement.
     pub draining: bool,
     /// Source of the list of nodes.
     pub source: String,
-    /// What is wrong with the list, or with the place of this node in it.
+    /// A problem with the list, or with this node's entry in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Ids of the nodes that were up before placement last changed, for as long as they may be asked for their pages.
+    /// Ids of the nodes that were up before placement last changed, while they may still be asked for pages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
-    /// All nodes, by id; last those whose id is not known yet.
+    /// All nodes, by id; nodes whose id is still unknown come last.
     pub nodes: Vec<ClusterNodeStatus>,
 }
 
@@ -28,7 +28,7 @@ pub struct ClusterStatus {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct ClusterNodeStatus {
-    /// Its id, if it is known.
+    /// Its id, if known.
     pub id: Option<String>,
     /// True for the node that answers.
     pub this: bool,
@@ -36,21 +36,21 @@ pub struct ClusterNodeStatus {
     pub address: Option<String>,
     /// `up`, `draining` or `down`; `unknown` before its first answer if the list does not name it.
     pub state: String,
-    /// True if it answered the last probe.
+    /// True if the node answered the last probe.
     pub answers: bool,
     /// Weight in placement.
     pub weight: u16,
-    /// Share of all keys whose home it is, 0 to 1.
+    /// Share of all keys whose home is this node, 0 to 1.
     pub share: f64,
     /// Version of its software.
     pub version: Option<String>,
-    /// True if its view has the same digest.
+    /// True if its view has the same digest as that of the answering node; `None` if unknown.
     pub same_view: Option<bool>,
-    /// Time of the last probe that it answered, there and back.
+    /// Round-trip time of the last answered probe.
     pub probe_ms: Option<f64>,
-    /// Bytes that its readers got since it started.
+    /// Bytes that its readers received since it started.
     pub traffic: Option<NodeTraffic>,
-    /// What keeps it from working together with this node.
+    /// The problem that keeps it from working together with the answering node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct KnownNodes {
     pub(crate) nodes: Vec<KnownNode>,
 }
 
-/// A node with the addresses of its doors, as far as they are known.
+/// A node with the known addresses of its doors.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct KnownNode {
     pub(crate) id: String,
@@ -75,33 +75,33 @@ pub(crate) struct KnownNode {
     pub(crate) flight: Option<String>,
 }
 
-/// Bytes that a node handed to readers since it started.
+/// Bytes that a node delivered to readers since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct NodeTraffic {
-    /// All of them.
+    /// Bytes from all sources.
     pub bytes_read: u64,
-    /// Those that came from memory or disk.
+    /// Bytes that came from memory or disk.
     pub bytes_cached: u64,
-    /// Those that came from other nodes of the cluster.
+    /// Bytes that came from other nodes of the cluster.
     #[serde(default)]
     pub bytes_peer: u64,
-    /// Bytes that other nodes got from it.
+    /// Bytes that it sent to other nodes.
     #[serde(default)]
     pub bytes_to_peers: u64,
-    /// Requests to other nodes for bytes.
+    /// Requests for bytes sent to other nodes.
     #[serde(default)]
     pub peer_reads: u64,
-    /// Those that went to a deputy.
+    /// Requests among them that were sent to a deputy.
     #[serde(default)]
     pub deputy_reads: u64,
-    /// Those that went to a donor.
+    /// Requests among them that were sent to a donor.
     #[serde(default)]
     pub donor_reads: u64,
 }
 
 impl NodeTraffic {
-    /// Returns the fraction of the bytes that came from memory or disk, 0 to 1, and 0 if there are none.
+    /// Returns the fraction of the bytes that came from memory or disk, from 0 to 1; 0 if no bytes were read.
     pub fn hit_ratio(&self) -> f64 {
         if self.bytes_read == 0 { 0.0 } else { self.bytes_cached as f64 / self.bytes_read as f64 }
     }

@@ -1,4 +1,4 @@
-//! Asks the admin door of a node for the state of its cluster, and takes the node out of placement.
+//! Client functions for a node's admin door: fetch the state of its cluster, and drain the node.
 
 use serde_json::json;
 use stylobate_storage::without_credentials;
@@ -10,8 +10,8 @@ use crate::{
     config::Secret,
 };
 
-/// Asks the admin door at `url`, such as `http://127.0.0.1:9001`, for the state of the node's cluster. `secret` is that of
-/// an access key for all buckets, on a node with access keys.
+/// Fetches the state of a node's cluster from its admin door at `url`, such as `http://127.0.0.1:9001`. If the node
+/// has access keys, `secret` is the secret of a key for all buckets.
 ///
 /// # Errors
 ///
@@ -21,12 +21,13 @@ pub async fn fetch_cluster_status(url: &str, secret: Option<&Secret>) -> Result<
     answer.map_err(|error| no_status(url, error))
 }
 
-/// Takes the node whose admin door is at `url` out of its cluster's placement, or back into it, and returns the state of
-/// the cluster after that. `secret` is that of an access key that writes to all buckets, on a node with access keys.
+/// Takes the node whose admin door is at `url` out of its cluster's placement, or back into it, and returns the state
+/// of the cluster afterwards. If the node has access keys, `secret` is the secret of a key with write access to all
+/// buckets.
 ///
 /// # Errors
 ///
-/// As those of [`fetch_cluster_status`].
+/// The same as those of [`fetch_cluster_status`].
 pub async fn set_cluster_draining(
     url: &str,
     secret: Option<&Secret>,

@@ -10,9 +10,9 @@ use crate::Result;
 /// Membership of a node in a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
-    /// Id of the node, which no other node has.
+    /// Id of the node, unique in the cluster.
     pub id: NodeId,
-    /// Address of its peer door, on which the other nodes reach it.
+    /// Address of its peer door, at which the other nodes reach it.
     pub listen: SocketAddr,
     /// Source of the list of nodes.
     pub nodes: NodeListSource,
@@ -25,9 +25,9 @@ pub struct ClusterConfig {
 pub enum NodeListSource {
     /// The nodes, with distinct ids and addresses.
     Fixed(Vec<ClusterNode>),
-    /// A file with a node per line, which is read again when it changes.
+    /// A file with one node per line, which is reread when it changes.
     File(PathBuf),
-    /// A name whose addresses are the nodes, and their port. Each node tells its id.
+    /// A DNS name whose addresses are those of the nodes, and their common port. Each node reports its own id.
     Dns(NodeAddress),
 }
 
@@ -44,14 +44,15 @@ impl fmt::Display for NodeListSource {
 const SOURCES: &str = "one of `nodes`, `nodes_file` and `nodes_dns`";
 
 impl NodeSettings {
-    /// Returns true if a list of nodes is given.
+    /// Returns true if a source of the node list is configured.
     pub(super) fn has_cluster(&self) -> bool {
         !self.cluster_nodes.is_empty()
             || self.cluster_nodes_file.is_some()
             || self.cluster_nodes_dns.is_some()
     }
 
-    /// Returns the cluster that the node is in, if a list of nodes is given; `env` looks up environment variables.
+    /// Returns the cluster that the node is in, if a source of the node list is configured; `env` looks up
+    /// environment variables.
     pub(super) fn cluster(
         &self,
         provenance: &dyn Fn(Setting) -> Provenance,
@@ -89,7 +90,7 @@ impl NodeSettings {
         Ok(Some(ClusterConfig { id, listen: self.cluster_listen, nodes, secret }))
     }
 
-    /// Returns the lists of nodes that are given.
+    /// Returns the configured sources of the node list.
     fn node_list_sources(
         &self,
         provenance: &dyn Fn(Setting) -> Provenance,

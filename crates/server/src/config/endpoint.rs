@@ -1,6 +1,7 @@
-//! Refuses a node whose origin is the node itself: each read would trigger the next, until no connection is left.
+//! Refuses a node whose origin is the node itself: each read would trigger another one, until the connections run
+//! out.
 //!
-//! This happens if the variables that point clients at a node are set in the shell that starts the node.
+//! This happens if the shell that starts the node has the variables set that point S3 clients at a node.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,8 +22,8 @@ const ENDPOINTS: [(&[&str], &[&str]); 2] = [
 ];
 
 impl NodeConfig {
-    /// Fails with [`ServerError::OwnDoor`] if an origin resolves to `door`, the address that the node's S3 door is
-    /// bound to. `env` looks up the variables that origins read.
+    /// Fails with [`ServerError::OwnDoor`] if an origin resolves to `door`, the address to which the node's S3 door
+    /// is bound. `env` looks up the environment variables that origins read.
     pub fn check_endpoints(&self, door: SocketAddr, env: &dyn Fn(&str) -> Option<String>) -> Result<()> {
         for bucket in &self.buckets {
             let own = endpoints(bucket, env).into_iter().find(|(_, url)| leads_to(url, door));

@@ -1,11 +1,11 @@
-//! Values with their provenance, and the errors that name it.
+//! Values with their provenance, and errors that name the provenance.
 
 use std::fmt;
 
 use crate::{Result, ServerError, provenance::Provenance};
 
 impl Provenance {
-    /// Returns the error for an invalid value from this place.
+    /// Returns an error that names the provenance of this value.
     pub(crate) fn error<T>(&self, what: impl Into<String>) -> Result<T> {
         Err(ServerError::Config { at: self.clone(), what: what.into() })
     }
@@ -31,7 +31,7 @@ impl<T> Sourced<T> {
 pub type Given = Sourced<String>;
 
 impl Given {
-    /// Parses the text; an error names the place and `key`.
+    /// Parses the text; an error names the provenance and `key`.
     pub(crate) fn parse<T, E: fmt::Display>(
         &self,
         key: &str,

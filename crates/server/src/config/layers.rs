@@ -1,4 +1,4 @@
-//! Merges file, environment and command line.
+//! Merges the configuration file, the environment and the command line.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{Result, ServerError};
 
-/// The layers, weakest first.
+/// The layers, from lowest to highest precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     /// The configuration file.
@@ -32,8 +32,8 @@ pub struct Layers {
     pub flags: Layer,
 }
 
-/// A configuration with the provenance of each value. Prints as a configuration file with the provenance as comments,
-/// and without secrets.
+/// A configuration with the provenance of each value. Its `Display` output is a configuration file with the
+/// provenance as comments and without secrets.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The configuration.
@@ -49,7 +49,7 @@ impl Resolved {
         self.given_at.get(&setting).cloned().unwrap_or(Provenance::Default)
     }
 
-    /// Fails with [`ServerError::NothingToServe`] if no layer names a bucket and there is no folder `./data`.
+    /// Fails with [`ServerError::NothingToServe`] if no layer names a bucket and the folder `./data` does not exist.
     pub fn check_default_folder(&self) -> Result<()> {
         if self.serves_default && !Path::new(DEFAULT_FOLDER).is_dir() {
             Err(ServerError::NothingToServe { folder: DEFAULT_FOLDER })
@@ -65,14 +65,15 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// Folder that is served if no bucket is configured.
+/// Folder that is served by default.
 const DEFAULT_FOLDER: &str = "./data";
 
 impl Layers {
-    /// Merges the layers into one configuration. A bucket or access key of a stronger layer replaces the one of the
-    /// same name or id; two in one layer are an error. `env` looks up the variables that hold secrets.
+    /// Merges the layers into one configuration. A bucket or access key replaces one of the same name or id in a
+    /// layer of lower precedence; duplicates within a layer are an error. `env` looks up the variables that hold
+    /// secrets.
     ///
-    /// If no layer names a bucket and there is no file, the folder `./data` is the bucket `data`.
+    /// If no layer names a bucket and there is no file, the folder `./data` is served as the bucket `data`.
     pub fn resolve(self, env: &dyn Fn(&str) -> Option<String>) -> Result<Resolved> {
         let layers = [self.file, self.environment, self.flags];
         let given = strongest(&layers);
@@ -144,8 +145,8 @@ impl Layers {
     }
 }
 
-/// Returns the text of each setting from the strongest layer that has one. The size in `FOLDER=SIZE` is the capacity,
-/// unless a stronger layer gives that.
+/// Returns the text of each setting from the layer of highest precedence that has one. The size in `FOLDER=SIZE` is
+/// the disk capacity, unless a layer of higher precedence sets the capacity itself.
 fn strongest(layers: &[Layer]) -> BTreeMap<Setting, Given> {
     let mut given: BTreeMap<_, _> = layers.iter().flat_map(|layer| layer.settings.clone()).collect();
     let Some(disk) = given.get_mut(&Setting::Disk) else { return given };
@@ -162,7 +163,7 @@ fn strongest(layers: &[Layer]) -> BTreeMap<Setting, Given> {
     given
 }
 
-/// Returns true if the two keys cannot be distinguished by their tokens.
+/// Returns true if a caller's token would not tell the two keys apart.
 fn shows_the_same(one: &AccessKeyConfig, other: &AccessKeyConfig) -> bool {
     let has_token = one.token.is_some() || other.token.is_some();
     has_token && one.bearer().matches(other.bearer().expose())

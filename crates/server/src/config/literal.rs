@@ -1,4 +1,4 @@
-//! Values of settings as a configuration file and the help show them.
+//! Literals of setting values, as a configuration file and the help show them.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, format_duration, 
 
 use super::{LogFormat, tls::TlsVersion};
 
-/// A value, by its notation in TOML.
+/// A setting value in TOML notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingLiteral {
     /// A text, in quotes.
@@ -21,7 +21,7 @@ pub(super) enum SettingLiteral {
 }
 
 impl SettingLiteral {
-    /// Returns the value as it is written on the command line.
+    /// Returns the value in command-line notation.
     pub(super) fn into_text(self) -> String {
         match self {
             Self::Text(text) | Self::Bare(text) => text,
@@ -31,9 +31,9 @@ impl SettingLiteral {
     }
 }
 
-/// A type of settings.
+/// A type of setting values.
 pub(super) trait SettingValue {
-    /// Returns the value without secrets.
+    /// Returns the value as a literal, without secrets.
     fn literal(&self) -> SettingLiteral;
 }
 
@@ -79,7 +79,7 @@ impl SettingValue for Option<PathBuf> {
     }
 }
 
-/// Other optional values are turned off by `off`.
+/// Other optional settings are turned off by `off`.
 impl<T: SettingValue> SettingValue for Option<T> {
     fn literal(&self) -> SettingLiteral {
         match self {

@@ -4,11 +4,11 @@ use std::{fs, path::Path};
 
 use stylobate_storage::ByteSize;
 
-/// Assumed if the system reports nothing.
+/// Memory assumed if the system reports none.
 const UNKNOWN: ByteSize = ByteSize::gib(1);
 
-/// Returns the minimum of the machine's memory and the limits of the cgroups that this process is in (version 2 or
-/// 1). 1 GiB if the system reports neither.
+/// Returns the smaller of the machine's memory and the limits of the cgroups that this process is in (version 2 or
+/// 1); 1 GiB if the system reports neither.
 pub fn available_memory() -> ByteSize {
     available_under(Path::new("/"))
 }

@@ -1,4 +1,4 @@
-//! The configuration of a node, and its defaults.
+//! Configuration of a node, and its defaults.
 //!
 //! A configuration is built in code from the types here, or [resolved](Layers::resolve) from a file, the
 //! environment and the command line, in increasing order of precedence.
@@ -47,7 +47,7 @@ pub use crate::provenance::Provenance;
 pub struct NodeConfig {
     /// The buckets it serves.
     pub buckets: Vec<BucketConfig>,
-    /// Access keys. Empty: everybody has access, on loopback only.
+    /// Access keys. Empty: everyone has access, on loopback only.
     pub access_keys: Vec<AccessKeyConfig>,
     /// Addresses and limits of the doors, the cache, and options for reads from origins.
     pub settings: NodeSettings,
@@ -62,7 +62,7 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// Checks that all doors may listen at their addresses: without access keys, on loopback only.
+    /// Checks that no door listens beyond loopback on a node without access keys.
     pub fn check_exposure(&self) -> Result<()> {
         let always = [("s3", self.settings.listen), ("admin", self.settings.admin)];
         let flight = self.settings.flight.map(|address| ("flight", address));
@@ -137,16 +137,16 @@ pub struct AccessKeyConfig {
     pub secret: Secret,
     /// Token for the Flight door, which is sent as is. Default: none; then it is the secret.
     pub token: Option<Secret>,
-    /// Names of the buckets it opens; `*` is all.
+    /// Names of the buckets it grants access to; `*` stands for all.
     pub buckets: Vec<String>,
-    /// Prefixes of the object keys that it opens; empty opens all keys.
+    /// Object key prefixes that it grants access to; empty grants access to all keys.
     pub prefixes: Vec<String>,
-    /// True if it opens them for writing.
+    /// True if it grants write access.
     pub write: bool,
 }
 
 impl AccessKeyConfig {
-    /// Returns true if the key opens `bucket`.
+    /// Returns true if the key grants access to `bucket`.
     pub fn opens(&self, bucket: &str) -> bool {
         self.buckets.iter().any(|name| name == "*" || name == bucket)
     }
@@ -160,7 +160,7 @@ impl AccessKeyConfig {
 /// Format of log events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A line for people.
+    /// A human-readable line per event.
     Text,
     /// A JSON object per line.
     Json,

@@ -1,13 +1,13 @@
-//! Endpoint of traces: a URL of the configuration, or OpenTelemetry's own environment variables.
+//! The endpoint to which traces are sent: a configured URL, or OpenTelemetry's own environment variables.
 
 use url::Url;
 
 use super::Given;
 
-/// Path of traces below a collector's URL.
+/// Path of the traces endpoint below a collector's URL.
 const TRACES: &str = "v1/traces";
 
-/// Checks the URL that traces are posted to. A URL without a path is that of a collector, and gets the usual path.
+/// Checks the URL that traces are posted to. A URL without a path names a collector, and gets the standard path.
 pub(super) fn endpoint(text: &str) -> Result<String, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(mut url) = url else {
@@ -19,8 +19,8 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     Ok(url.into())
 }
 
-/// Reads the endpoint from the variables of the OpenTelemetry specification: the one for traces as it is, else the
-/// one for all signals with the path of traces appended.
+/// Reads the endpoint from the variables of the OpenTelemetry specification: the variable for traces is used
+/// unchanged; to the one for all signals, the path of traces is appended.
 pub(super) fn of_environment(read: &dyn Fn(&str) -> Option<Given>) -> Option<Given> {
     let says =
         |name: &str, wanted: &str| read(name).is_some_and(|given| given.value.eq_ignore_ascii_case(wanted));

@@ -1,4 +1,4 @@
-//! Prints a configuration as a file, each value with its provenance, and no secrets.
+//! Prints a configuration in the format of the file, with the provenance of each value and without secrets.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::{
     secret::{HIDDEN, is_secret_option},
 };
 
-/// Report of a configuration, table by table.
+/// A configuration to print, table by table.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigReport {
     server: Vec<ConfigReportLine>,

@@ -1,4 +1,4 @@
-//! Text that is never printed, and redaction of URLs and options.
+//! Secrets that are never printed, and redaction of URLs and options.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl Secret {
         &self.0
     }
 
-    /// Returns true if `candidate` equals this secret, in time that depends on the lengths only.
+    /// Returns true if `candidate` equals this secret, in time that depends on their lengths only.
     pub fn matches(&self, candidate: &str) -> bool {
         self.0.as_bytes().ct_eq(candidate.as_bytes()).into()
     }

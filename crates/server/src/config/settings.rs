@@ -1,5 +1,5 @@
-//! Settings: one declaration of each, from which its name in the file, its environment variable, its flag, its help, its
-//! default, its line in a printed configuration and its row in `docs/reference/settings.md` come.
+//! Settings: a single declaration of each generates its key in the file, its environment variable, its flag, its
+//! help, its default, its line in a printed configuration and its row in `docs/reference/settings.md`.
 
 use std::{
     collections::BTreeMap,
@@ -34,9 +34,9 @@ use crate::Result;
 /// pub key: Type = default,
 /// ```
 ///
-/// The default in words replaces an expression that does not show its value. A switch has an empty placeholder. The note
-/// is for the reference only. The key of a setting of `[cluster]` in the file
-/// is without the prefix of its field, and such a setting has no flag.
+/// The default in words replaces an expression that does not show its value. A switch has an empty placeholder. The
+/// note appears in the reference only. A setting of `[cluster]` has no flag, and its key in the file is the field
+/// name without the prefix.
 macro_rules! settings {
     ($(
         $(#[doc = $help:literal])+
@@ -86,7 +86,7 @@ macro_rules! settings {
                 Some(placeholder).filter(|placeholder| !placeholder.is_empty())
             }
 
-            /// Returns its default as it is written on the command line, or in words.
+            /// Returns its default in command-line notation, or in words.
             pub fn default_text(self) -> String {
                 match self { $(Self::$variant => settings!(@default_text $type, $default $(, $words)?),)+ }
             }
@@ -109,7 +109,7 @@ macro_rules! settings {
         }
 
         impl NodeSettings {
-            /// Parses the values that are given; the others are the defaults.
+            /// Parses the given values; settings without a value get their defaults.
             pub(super) fn parse(given: &BTreeMap<Setting, Given>) -> Result<Self> {
                 let mut settings = Self::default();
                 $(
@@ -121,7 +121,7 @@ macro_rules! settings {
                 Ok(settings)
             }
 
-            /// Returns the value of a setting, to be printed.
+            /// Returns the value of a setting as a literal.
             pub(super) fn literal(&self, setting: Setting) -> SettingLiteral {
                 match setting { $(Setting::$variant => self.$key.literal(),)+ }
             }
@@ -316,12 +316,12 @@ impl Setting {
         format!("STYLOBATE_{}", self.name().to_ascii_uppercase())
     }
 
-    /// Returns true if it has a flag: those of `[cluster]` are in the file and the environment only.
+    /// Returns true if it has a flag. Settings of `[cluster]` exist in the file and the environment only.
     pub fn has_flag(self) -> bool {
         self.section() != "cluster"
     }
 
-    /// Returns its flag. `domains` is a list, whose flag `--domain` is repeated.
+    /// Returns its flag. `domains` is a list, whose flag `--domain` may be repeated.
     pub fn flag(self) -> String {
         match self {
             Self::Domains => "--domain".to_owned(),
@@ -329,18 +329,18 @@ impl Setting {
         }
     }
 
-    /// Returns the setting with this key in this table.
+    /// Returns the setting with this key in this table of the file.
     pub fn find(section: &str, key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.section() == section && setting.key() == key)
     }
 
-    /// Returns the keys of a table.
+    /// Returns the keys of a table of the file.
     pub(crate) fn keys(section: &str) -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().filter(move |setting| setting.section() == section).map(Self::key)
     }
 }
 
-/// Writes the key; after its table, if another table has the same key.
+/// Formats the key, preceded by its table if another table has the same key.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -351,7 +351,7 @@ impl fmt::Display for Setting {
 }
 
 impl NodeSettings {
-    /// Returns the options that open the cache.
+    /// Returns the options for opening the cache.
     pub fn cache_options(&self) -> CacheOptions {
         let options = CacheOptions::new(self.memory)
             .with_policy(self.policy)
@@ -363,7 +363,7 @@ impl NodeSettings {
         }
     }
 
-    /// Returns the options of requests to origins.
+    /// Returns the options for requests to origins.
     pub fn request_options(&self) -> RequestOptions {
         RequestOptions {
             attempts: self.attempts,
@@ -373,7 +373,7 @@ impl NodeSettings {
         }
     }
 
-    /// Returns the options of reads through the cache.
+    /// Returns the options for reads through the cache.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions {
             requests: self.request_options(),

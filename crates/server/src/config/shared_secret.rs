@@ -1,9 +1,9 @@
-//! Secrets that nodes share: that of the tickets of the Flight door, and that of a cluster.
+//! Secrets shared between nodes: the secret of Flight tickets and the secret of a cluster.
 
 use super::{Secret, entry::entries::SecretEntry};
 use crate::Result;
 
-/// Minimum length in characters: shorter secrets could be guessed.
+/// Minimum length in characters: a shorter secret could be guessed.
 const MIN_SECRET_CHARS: usize = 16;
 
 /// Reads the secret with this key in its table; `env` looks up environment variables.

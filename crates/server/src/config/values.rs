@@ -1,4 +1,4 @@
-//! Parsers of settings.
+//! Parsers of setting values.
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
@@ -22,7 +22,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Parses the address of a door that may be absent.
+/// Parses the address of an optional door; `off` means none.
 pub(super) fn address_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
     match text {
         "off" | "none" => Ok(None),
@@ -30,7 +30,7 @@ pub(super) fn address_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
     }
 }
 
-/// Splits `FOLDER=SIZE`. A folder's name may have an `=`: only text that parses as a size is one.
+/// Splits `FOLDER=SIZE`. A folder's name may contain `=`, so only text that parses as a size counts as one.
 pub(super) fn folder_and_size(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once('=') {
         Some((folder, size)) if size.parse::<ByteSize>().is_ok() => (folder, Some(size)),
@@ -60,7 +60,7 @@ pub(super) fn page_size(text: &str) -> Result<ByteSize, String> {
     Err(format!("{size} cannot be the size of a page: use a power of two from 64KiB to 16MiB"))
 }
 
-/// Parses a number within a range, which may have underscores between its digits.
+/// Parses a number within a range. Underscores between digits are allowed.
 pub(super) fn whole_number<T: FromStr + PartialOrd + Display>(
     text: &str,
     range: RangeInclusive<T>,
@@ -90,7 +90,7 @@ pub(super) fn otlp_endpoint(text: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Parses domains with commas between them.
+/// Parses comma-separated domains.
 pub(super) fn domains(text: &str) -> Result<Vec<String>, String> {
     let domains = text.split(',').map(str::trim).filter(|domain| !domain.is_empty());
     domains.map(|domain| host(domain).map(|()| domain.to_ascii_lowercase())).collect()
@@ -101,18 +101,18 @@ pub(super) fn region(text: &str) -> Result<String, String> {
     fits.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} is not a region, such as us-east-1"))
 }
 
-/// Returns the name of this host; empty if the system does not tell.
+/// Returns the name of this host; empty if the system reports none.
 pub(super) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Checks the id of a node of a cluster.
+/// Validates the id of a cluster node.
 pub(super) fn node_id(text: &str) -> Result<String, String> {
     NodeId::new(text).map(|id| id.to_string()).map_err(|error| error.to_string())
 }
 
-/// Parses entries of a list of nodes, with semicolons between them: an entry may have commas.
+/// Parses the entries of a list of nodes, separated by semicolons: an entry may contain commas.
 pub(super) fn node_entries(text: &str) -> Result<Vec<String>, String> {
     let entries: Vec<_> = text.split(';').map(str::trim).filter(|entry| !entry.is_empty()).collect();
     if !entries.is_empty() {
@@ -129,7 +129,7 @@ pub(super) fn node_file(text: &str) -> Result<Option<PathBuf>, &'static str> {
     }
 }
 
-/// Parses the name and the port of nodes in DNS, or `off`.
+/// Parses the DNS name and port of the nodes, or `off`.
 pub(super) fn node_address_or_off(text: &str) -> Result<Option<NodeAddress>, String> {
     match text {
         "off" => Ok(None),

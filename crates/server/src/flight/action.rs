@@ -1,4 +1,4 @@
-//! Actions that a client can request: warming, eviction, statistics, a health check.
+//! Actions of the Flight door: warming, eviction, statistics, cluster state, and a health check.
 
 use arrow_flight::{Action as Request, ActionType};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub(super) fn actions() -> impl Iterator<Item = ActionType> {
         .map(|(name, does)| ActionType { r#type: name.to_owned(), description: does.to_owned() })
 }
 
-/// Performs an action and returns its result as JSON. Each needs the same rights as at the admin door.
+/// Performs an action and returns its result as JSON. The caller needs the same rights as at the admin door.
 pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) -> Result<Vec<u8>, Status> {
     match request.r#type.as_str() {
         "warm" => {

@@ -1,4 +1,4 @@
-//! A call, counted when it is answered, when its stream ends, or when its client disconnects.
+//! Bookkeeping of a call, which is counted when it is answered, when its stream ends, or when its client disconnects.
 
 use std::{
     pin::Pin,
@@ -30,18 +30,18 @@ pub(super) struct FlightCall {
     read: Option<FlightRead>,
 }
 
-/// A read that is listed while it runs, and counted among the reads of its bucket at the end.
+/// A read that is listed while it runs, and is recorded in the bucket's read counts at its end.
 pub(super) struct FlightRead {
     /// Bucket and path, unless it is a query.
     pub(super) place: Option<(String, String)>,
     pub(super) running: RunningReadGuard,
 }
 
-/// What a ticket opens.
+/// The stream that a ticket opens.
 pub(super) struct TicketBatches {
     pub(super) schema: SchemaRef,
     pub(super) batches: BoxStream<'static, Result<RecordBatch, Status>>,
-    /// Its entry in the list of what runs, unless it is metadata.
+    /// Entry in the list of running reads; `None` for metadata.
     pub(super) read: Option<FlightRead>,
 }
 
@@ -91,13 +91,13 @@ impl Drop for FlightCall {
     }
 }
 
-/// Returns true if a status is a fault of the door, not of its caller.
+/// Returns true if a status is a fault of the node, not of its caller.
 fn is_of_server(code: Code) -> bool {
     use Code::{DataLoss, DeadlineExceeded, Internal, Unavailable, Unimplemented, Unknown};
     matches!(code, DataLoss | DeadlineExceeded | Internal | Unavailable | Unimplemented | Unknown)
 }
 
-/// Batches on their way to a client. Dropping it ends the scan or query.
+/// Batches being sent to a client. Dropping it ends the scan or query.
 pub(super) struct FlightBatchStream {
     messages: Pin<Box<dyn Stream<Item = Result<FlightMessage, Status>> + Send>>,
     call: FlightCall,
@@ -105,7 +105,7 @@ pub(super) struct FlightBatchStream {
 }
 
 impl FlightBatchStream {
-    /// Creates the stream of what a ticket opened.
+    /// Creates the stream for an opened ticket.
     pub(super) fn new(opened: TicketBatches, mut call: FlightCall) -> Self {
         let active = call.node.metrics().flight().stream();
         call.read = opened.read;

@@ -1,4 +1,4 @@
-//! Identifies the caller.
+//! Authenticates the callers of the Flight door.
 
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
 use http::header::AUTHORIZATION;
@@ -7,9 +7,9 @@ use tonic::{Code, Status, metadata::MetadataMap};
 use super::error::status;
 use crate::{AccessKeys, config::Secret};
 
-/// Returns the id of the access key that was shown; `None` on a node without keys, which needs none.
+/// Returns the id of the access key that the caller presented; `None` on a node without keys, which needs none.
 ///
-/// A key is shown by its token (`Bearer TOKEN`), or by its id and its secret or token (`Basic`, in base64).
+/// A key is presented by its token (`Bearer TOKEN`), or by its id and its secret or token (`Basic`, in base64).
 pub(super) fn caller(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<String>, Status> {
     if keys.is_empty() {
         return Ok(None);
@@ -30,7 +30,8 @@ pub(super) fn caller(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option
     }
 }
 
-/// Returns the token for a caller that shows the id and the secret of an access key; `None` on a node without keys.
+/// Returns the token for a caller that presents the id and the secret of an access key; `None` on a node without
+/// keys.
 pub(super) fn token(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<Secret>, Status> {
     if keys.is_empty() {
         return Ok(None);
@@ -46,14 +47,14 @@ pub(super) fn token(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<
     }
 }
 
-/// Returns the scheme and the rest of the header.
+/// Splits the header into its scheme and the rest.
 fn authorization(metadata: &MetadataMap) -> (&str, &str) {
     let shown = metadata.get(AUTHORIZATION.as_str()).and_then(|value| value.to_str().ok());
     let (scheme, shown) = shown.and_then(|text| text.split_once(' ')).unwrap_or_default();
     (scheme, shown.trim())
 }
 
-/// Decodes a user and a password. Some clients leave out the padding, such as the drivers of ADBC.
+/// Decodes a user and a password. Some clients omit the padding, such as the ADBC drivers.
 fn basic(scheme: &str, shown: &str) -> Option<(String, String)> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

@@ -1,4 +1,4 @@
-//! Scan commands of clients: JSON, or a path.
+//! Scan commands of clients: JSON, or just a path.
 //!
 //! ```json
 //! {"version": 1, "path": "lake/lineitem/*.parquet", "columns": ["l_shipmode", "l_quantity"],
@@ -8,8 +8,8 @@
 //! `path` is a bucket and a file, folder or pattern in it; absent fields have the defaults of a [`ScanRequest`].
 //! `dictionary` is `"auto"`, `"stored"`, true, false or a list of columns; `strings` is `"view"`.
 //!
-//! Overrides of the table's metadata: `"casts": {"price": "decimal(10, 2)"}`, `"schema": [{"name": "id", "type":
-//! "int64"}, …]`, `"partitioning": "hive"`, `"none"` or `{"day": "date"}`, `"filename": "file"` and
+//! Fields that override the table's metadata: `"casts": {"price": "decimal(10, 2)"}`, `"schema": [{"name": "id",
+//! "type": "int64"}, …]`, `"partitioning": "hive"`, `"none"` or `{"day": "date"}`, `"filename": "file"` and
 //! `"file_row_number": "row"` (names of columns to add), `"glob": false`.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -27,11 +27,11 @@ use super::{
 };
 use crate::Bucket;
 
-/// The version of commands that this node understands.
+/// The command version that this node supports.
 const VERSION: u64 = 1;
-/// Maximum bytes of a command: it may state the schema of a table of many thousand columns.
+/// Maximum bytes of a command, which may contain the schema of a table with many thousand columns.
 const MAX_COMMAND_BYTES: usize = 4 << 20;
-/// Maximum bytes of a filter: each row is compared with all of it.
+/// Maximum bytes of a filter: every row is evaluated against all of it.
 const MAX_FILTER_BYTES: usize = 64 << 10;
 const MAX_BATCH_ROWS: u64 = 65_536;
 
@@ -74,7 +74,7 @@ enum StringsOption {
     View,
 }
 
-/// The types that files were written with, or `"auto"`, `"stored"`, true, false or a list of columns.
+/// Columns to return as dictionaries: `"auto"`, `"stored"`, true, false or a list of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 struct DictionaryOption(Dictionaries);
@@ -136,7 +136,7 @@ impl ScanCommand {
     }
 
     fn parse(json: &[u8]) -> Result<Self, Status> {
-        /// Field that all versions have.
+        /// The field that all versions have.
         #[derive(Deserialize)]
         struct CommandVersion {
             version: Option<u64>,
@@ -173,12 +173,12 @@ impl ScanCommand {
         BucketPath::parse(&self.path)
     }
 
-    /// Returns true if rows are filtered, so that their number is unknown before they are read.
+    /// Returns true if the scan filters rows, so that their number is unknown in advance.
     pub(super) fn has_filter(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// Describes the scan for people.
+    /// Describes the scan in human-readable form.
     pub(super) fn text(&self) -> String {
         match &self.filter {
             Some(filter) => format!("{} where {filter}", self.path),
@@ -186,7 +186,7 @@ impl ScanCommand {
         }
     }
 
-    /// Returns the requested scan of the bucket's files.
+    /// Returns the scan request over the bucket's files.
     pub(super) fn request(&self, bucket: &Bucket) -> Result<ScanRequest, Status> {
         let pattern = self.place()?.within.to_owned();
         let source = Source::Store { store: bucket.reader.clone(), pattern };

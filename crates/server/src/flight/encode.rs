@@ -1,4 +1,4 @@
-//! Encodes record batches as Arrow IPC messages, one at a time as the client takes them.
+//! Encodes record batches as Arrow IPC messages, one at a time as the client consumes them.
 //!
 //! A dictionary is sent at its first use, and again only when it changes: the tracker compares by pointer, then by
 //! value. Large batches are sent in pieces, so that messages stay below the default limit of clients (4 MiB).
@@ -13,9 +13,9 @@ use arrow::{
 };
 use arrow_flight::FlightData;
 
-/// Target bytes of a message, as far as rows can be divided.
+/// Target bytes of a message, which may be exceeded by a single row.
 const TARGET: usize = 2 << 20;
-/// Maximum bytes of a message: a piece with some much larger rows is split again if it exceeds this.
+/// Maximum bytes of a message. A piece that exceeds it, because some of its rows are much larger, is split again.
 const MAX_MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
 
 /// Returns the options for writing schemas and batches.
@@ -35,7 +35,7 @@ pub(super) struct FlightStreamEncoder {
     dictionaries: DictionaryTracker,
     context: IpcWriteContext,
     options: IpcWriteOptions,
-    /// Encoded messages that were not taken yet.
+    /// Encoded messages that are not consumed yet.
     messages: VecDeque<FlightMessage>,
     /// Pieces that are not encoded yet.
     pieces: VecDeque<RecordBatch>,
@@ -96,8 +96,8 @@ fn split(batch: RecordBatch, target: usize, pieces: &mut VecDeque<RecordBatch>) 
     }
 }
 
-/// Returns the encoded bytes of an array without dictionaries: only its own rows, not the buffers that it is a slice
-/// of.
+/// Returns the encoded bytes of an array without its dictionary values. Counts only the rows of the array itself, not
+/// the rest of the buffers that it is a slice of.
 fn bytes(array: &dyn Array) -> usize {
     let nulls = array.nulls().map_or(0, |_| array.len().div_ceil(8));
     let own = match array.data_type() {
@@ -139,7 +139,7 @@ fn ends<T: Copy + Default>(offsets: &[T]) -> (T, T) {
     (offsets.first().copied().unwrap_or_default(), offsets.last().copied().unwrap_or_default())
 }
 
-/// Compacts the view buffers of a batch: views are written with all of their buffers.
+/// Compacts the view buffers of a batch: the encoder would write every buffer of a view array in full.
 fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     let has_views =
         |column: &dyn Array| matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView);

@@ -1,4 +1,4 @@
-//! Maps errors to gRPC statuses, without any text of an origin.
+//! Maps errors to gRPC statuses, without any error text of an origin.
 
 use stylobate_columnar::Error;
 use stylobate_storage::{Error as StorageError, redacted};
@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 
 use crate::Bucket;
 
-/// Maximum characters: a status travels in a header, and clients accept headers of a few KiB only.
+/// Maximum characters of a message: a status travels in a header, and clients accept headers of a few KiB only.
 const MAX_MESSAGE_CHARS: usize = 600;
 
 /// Creates a status whose message is truncated to `MAX_MESSAGE_CHARS` characters.
@@ -24,12 +24,12 @@ pub(super) fn invalid(message: impl Into<String>) -> Status {
     status(Code::InvalidArgument, message)
 }
 
-/// Public names of buckets and their objects.
+/// Maps origin URLs to the public names of buckets and their objects.
 #[derive(Clone, Debug)]
 pub(super) struct BucketNaming {
-    /// The bucket of a path that an error gives without its bucket.
+    /// The bucket of errors that give a path without a bucket.
     bucket: String,
-    /// The URL of each origin, and the name of its bucket.
+    /// The URL of each origin, with the name of its bucket.
     origins: Vec<(String, String)>,
 }
 
@@ -44,19 +44,19 @@ fn origin_url(bucket: &Bucket) -> String {
 }
 
 impl BucketNaming {
-    /// Returns the names of all of these buckets.
+    /// Creates the mapping for all of these buckets.
     #[cfg(feature = "sql")]
     pub(super) fn of_all<'a>(buckets: impl IntoIterator<Item = &'a Bucket>) -> Self {
         let mut origins: Vec<(String, String)> =
             buckets.into_iter().map(|bucket| (origin_url(bucket), bucket.name.clone())).collect();
         let names: Vec<&str> = origins.iter().map(|(_, name)| name.as_str()).collect();
         let bucket = names.join(" or ");
-        // The longest first: an origin may be a folder of another.
+        // The longest first, since an origin may be a folder of another one.
         origins.sort_by_key(|(origin, _)| std::cmp::Reverse(origin.len()));
         Self { bucket, origins }
     }
 
-    /// Replaces URLs of the origins in a text.
+    /// Replaces the origins' URLs in a text by public names.
     #[cfg(feature = "sql")]
     pub(super) fn in_text(&self, text: &str) -> String {
         let replaced =
@@ -68,7 +68,7 @@ impl BucketNaming {
         format!("{}/{within}", self.bucket)
     }
 
-    /// Returns the public name of an origin's URL; for a URL outside of these buckets, only the last segment.
+    /// Returns the public name of an origin's URL; for a URL outside these buckets, only its last segment.
     fn object(&self, url: &str) -> String {
         let public = |(origin, bucket): &(String, String)| {
             url.strip_prefix(origin.as_str()).map(|within| format!("{bucket}/{within}"))
@@ -145,7 +145,7 @@ pub(super) fn from_storage(error: &StorageError, bucket: &str) -> Status {
     status(code, message)
 }
 
-/// Returns the name of a code in the specification.
+/// Returns the name of a code in the gRPC specification.
 pub(super) fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{Action, Bucket, Node};
 
-/// Maximum flights of one answer; a client narrows the listing by a prefix.
+/// Maximum flights of one answer; a client can narrow the listing by a prefix.
 const MAX_FLIGHTS: usize = 1_000;
-/// Keys inspected to decide if a folder has scannable files.
+/// Keys inspected to decide whether a folder has scannable files.
 const GLIMPSE: usize = 1_000;
 /// Folders inspected concurrently.
 const CONCURRENCY: usize = 8;
@@ -28,8 +28,8 @@ struct ListCriteria {
     path: String,
 }
 
-/// Returns the flights that the caller may see: at most a thousand, without their schemas, which only `GetFlightInfo`
-/// reads.
+/// Returns the flights that the caller may see, at most a thousand. Their schemas are omitted: only `GetFlightInfo`
+/// reads them.
 pub(super) async fn list(
     node: &Node,
     caller: Option<&str>,
@@ -55,7 +55,7 @@ pub(super) async fn list(
     Ok(flights)
 }
 
-/// Adds a flight for each file and folder that begins with `prefix` at the same level.
+/// Adds a flight for each scannable file and folder whose key begins with `prefix`, down to the next slash.
 async fn add(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Result<(), Status> {
     for key in scannable(bucket, prefix, MAX_FLIGHTS - flights.len()).await? {
         let path = [bucket.name.as_str()].into_iter().chain(key.split('/')).map(str::to_owned).collect();
@@ -64,7 +64,7 @@ async fn add(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
     Ok(())
 }
 
-/// Returns at most `limit` keys of files and folders that begin with `prefix` at the same level and can be scanned.
+/// Returns at most `limit` keys of scannable files and folders that begin with `prefix`, down to the next slash.
 pub(super) async fn scannable(bucket: &Bucket, prefix: &str, limit: usize) -> Result<Vec<String>, Status> {
     let mut found = Vec::new();
     let mut token = None;
@@ -110,8 +110,8 @@ async fn list_page(bucket: &Bucket, request: ListRequest) -> Result<ListPage, St
     bucket.reader.list_page(request).await.map_err(|error| from_storage(&error, &bucket.name))
 }
 
-/// Returns true if the key is that of a Parquet or ORC file. Names that begin with a dot or an underscore are hidden,
-/// as in Hive.
+/// Returns true if the key names a Parquet or ORC file. Names that begin with a dot or an underscore are hidden, as
+/// in Hive.
 fn is_file(key: &str) -> bool {
     let hidden = key.split('/').any(|segment| segment.starts_with(['.', '_']) && !segment.contains('='));
     let key = key.to_ascii_lowercase();

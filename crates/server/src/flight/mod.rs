@@ -6,11 +6,11 @@
 //! | `DoGet` | sends the batches of a [ticket](ticket) from `GetFlightInfo` |
 //! | `ListFlights` | names files and folders that can be scanned |
 //! | `DoAction` | `warm`, `evict`, `stats`, `cluster`, `healthcheck` |
-//! | `Handshake` | gives the token of an access key for its id and secret |
+//! | `Handshake` | exchanges the id and secret of an access key for its token |
 //!
-//! A client sends `authorization: Bearer TOKEN`: the token of an access key, or its secret if it has no token. A node
-//! without keys needs none, and listens on loopback only. With the feature `sql`, the same calls take the messages of
-//! Flight SQL.
+//! A client sends `authorization: Bearer TOKEN` with the token of an access key, or with its secret if it has no
+//! token. A node without keys needs none, and listens on loopback only. With the feature `sql`, the same calls also
+//! accept Flight SQL messages.
 
 mod action;
 mod call;

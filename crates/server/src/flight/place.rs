@@ -1,4 +1,4 @@
-//! Paths of clients: a bucket, and a path, pattern or prefix within it.
+//! Paths that clients send: a bucket, and a path, pattern or prefix within it.
 
 use stylobate_storage::is_reserved_key;
 use tonic::{Code, Status};
@@ -17,7 +17,7 @@ pub(super) struct BucketPath<'a> {
 }
 
 impl<'a> BucketPath<'a> {
-    /// Parses `bucket`, `bucket/path` or `bucket/folder/`. Nothing is normalised: a path with a `..` is refused.
+    /// Parses `bucket`, `bucket/path` or `bucket/folder/`. Nothing is normalized: a path with a `..` is refused.
     pub(super) fn parse(path: &'a str) -> Result<Self, Status> {
         let (bucket, within) = path.split_once('/').unwrap_or((path, ""));
         let segments = within.strip_suffix('/').unwrap_or(within);
@@ -40,7 +40,8 @@ impl<'a> BucketPath<'a> {
         }
     }
 
-    /// Returns the bucket, if the caller has this access. A caller without it does not learn if the bucket exists.
+    /// Returns the bucket, if the caller has this access. A caller without access does not learn whether the bucket
+    /// exists.
     pub(super) fn open(
         self,
         node: &'a Node,

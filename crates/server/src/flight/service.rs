@@ -1,4 +1,4 @@
-//! The Arrow Flight calls, each checked, answered and counted.
+//! The Arrow Flight calls: each is authorized, answered and counted.
 
 use std::{
     convert::Infallible,
@@ -48,9 +48,9 @@ use crate::{Action, Node, config::Secret, running_reads::NewRead};
 const MAX_ENDPOINTS: usize = 64;
 /// Maximum total bytes of the tickets of one flight: flights of very wide tables have fewer endpoints.
 const MAX_TICKET_BYTES: usize = 2 << 20;
-/// Maximum bytes of a request: the ticket of a command that states a wide schema has that schema several times.
+/// Maximum bytes of a request: the ticket of a command with a wide schema contains that schema several times.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
-/// Bytes of a request besides its ticket.
+/// Bytes of a request in addition to its ticket.
 const BESIDES_TICKET: usize = 64 << 10;
 
 /// The Flight door of a node.
@@ -61,8 +61,8 @@ struct FlightDoor {
     sql: super::sql::SqlDoor,
 }
 
-/// Creates the Flight door of a node: a service for HTTP/2 connections, which has the node's worker for queries, too. Cheap
-/// to clone.
+/// Creates the Flight door of a node: a service for HTTP/2 connections, which also serves the node's query worker.
+/// Cheap to clone.
 pub(crate) fn service(
     node: Arc<Node>,
     ticket_secret: Option<&Secret>,
@@ -95,7 +95,7 @@ impl FlightDoor {
         caller(&self.node.keys(), metadata)
     }
 
-    /// Answers a call, and counts it.
+    /// Runs a call, and counts it.
     async fn counted<T>(
         &self,
         method: &'static str,
@@ -154,7 +154,8 @@ impl FlightDoor {
             .map_err(|_| status(Code::Internal, "the schema cannot be written"))
     }
 
-    /// Returns one endpoint for each part of the scan; a single one if rows are limited or nothing is left.
+    /// Returns one endpoint for each part of the scan; a single endpoint if rows are limited or the scan has no
+    /// parts.
     fn endpoints(
         &self,
         scan: &Scan,
@@ -212,8 +213,8 @@ impl FlightDoor {
         Ok(tickets.into_iter().map(endpoint).collect())
     }
 
-    /// Returns the nodes of a cluster that have the first bytes of a part: any of them gives its batches. Without a
-    /// cluster, there is no location, and it is this node.
+    /// Returns the nodes of a cluster that hold the first bytes of a part; each of them can send its batches. Empty
+    /// without a cluster, which means this node.
     fn locations(&self, bucket: &str, part: &ScanPart) -> Vec<Location> {
         let Some(cluster) = self.node.cluster() else { return Vec::new() };
         let Some((path, offset)) = part.first_byte() else { return Vec::new() };
@@ -238,7 +239,7 @@ impl FlightDoor {
         schema_result(scan.schema())
     }
 
-    /// Returns what a ticket opens for the caller.
+    /// Opens a ticket for the caller.
     async fn opened(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<TicketBatches, Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
@@ -261,7 +262,7 @@ impl FlightDoor {
         Ok(TicketBatches { schema: scan.schema().clone(), batches: batches.boxed(), read: Some(read) })
     }
 
-    /// Lists a scan among what runs.
+    /// Adds a scan to the list of running reads.
     fn listed(&self, scan: &Scan, command: &ScanCommand, caller: Option<&str>) -> Result<FlightRead, Status> {
         let place = command.place()?;
         let running = self.node.running_reads().begin(NewRead {
@@ -316,7 +317,7 @@ impl FlightService for FlightDoor {
         };
         let mut response = self.counted("Handshake", metadata, answer).await?;
 
-        // Some clients fail if they are sent no token.
+        // Some clients fail if they receive no token.
         let token = token?.map_or_else(|| "none".to_owned(), |token| token.expose().to_owned());
         let mut shown = AsciiMetadataValue::try_from(format!("Bearer {token}")).map_err(|_| {
             status(Code::Internal, "the token of this access key has characters that no header has")

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stylobate_columnar::parse_type;
 
-/// A type: a name such as `"int64"`, or the serialised form of the arrow crate.
+/// A type: a name such as `"int64"`, or the serialized form of the arrow crate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub(super) struct TypeOption(DataType);
@@ -42,7 +42,7 @@ pub(super) fn plain_types(types: &BTreeMap<String, TypeOption>) -> impl Iterator
 #[serde(untagged)]
 pub(super) enum SchemaOption {
     Columns(Vec<ColumnOption>),
-    /// The serialised form of the arrow crate.
+    /// The serialized form of the arrow crate.
     Arrow(Schema),
 }
 

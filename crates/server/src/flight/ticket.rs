@@ -4,8 +4,8 @@
 //! version (1 byte) │ keyed BLAKE3 of version and content (32 bytes) │ content (JSON)
 //! ```
 //!
-//! A ticket holds everything needed to send its batches, so any node with the same secret can redeem it. It grants
-//! nothing by itself: its bearer must be the caller it was issued to, and must still be allowed to read the bucket.
+//! A ticket contains everything needed to send its batches, so any node with the same secret can redeem it. It grants
+//! no access by itself: the bearer must be the caller it was issued to, and must still be allowed to read the bucket.
 
 use std::{
     sync::Arc,
@@ -47,16 +47,16 @@ pub(super) struct ScanTicket {
     pub(super) scope: TicketScope,
 }
 
-/// Portion of the command's scan that it opens.
+/// Portion of the command's scan that the ticket covers.
 #[derive(Clone, Debug)]
 pub(super) enum TicketScope {
-    /// A part, with its output schema.
+    /// One part, with its output schema.
     Part(Box<ScanPart>),
-    /// All of it, with this output schema.
+    /// The whole scan, with this output schema.
     Whole(SchemaRef),
 }
 
-/// Serialised content.
+/// Serialized content of a ticket.
 #[derive(Deserialize, Serialize)]
 struct TicketContent {
     command: ScanCommand,
@@ -76,7 +76,7 @@ enum TicketScopeContent {
 }
 
 impl TicketSigner {
-    /// Creates a signer with a key derived from the configured secret, or else with a random one of its own.
+    /// Creates a signer with a key derived from the configured secret, or else with a random key.
     pub(super) fn new(secret: Option<&Secret>, lifetime: Duration) -> Self {
         let key = match secret {
             Some(secret) => blake3::derive_key(CONTEXT, secret.expose().as_bytes()),
@@ -85,12 +85,12 @@ impl TicketSigner {
         Self { key, lifetime }
     }
 
-    /// Returns the expiry of a ticket that is issued now.
+    /// Returns the expiry of a ticket issued now.
     pub(super) fn expiry(&self, now: SystemTime) -> SystemTime {
         now.checked_add(self.lifetime).unwrap_or(now)
     }
 
-    /// Serialises and signs a ticket for `owner`, valid until `expires`.
+    /// Serializes and signs a ticket for `owner`, valid until `expires`.
     pub(super) fn seal(
         &self,
         ticket: &ScanTicket,
@@ -114,14 +114,14 @@ impl TicketSigner {
         })
     }
 
-    /// Serialises and signs content of any kind. Whose it is, and how long it is valid, is part of the content.
+    /// Serializes and signs content of any type. Its owner and expiry are part of the content.
     pub(super) fn seal_content(&self, content: &impl Serialize) -> Result<Bytes, Status> {
         let content = serde_json::to_vec(content)
             .map_err(|_| status(Code::Internal, "the ticket cannot be written"))?;
         Ok([&[VERSION], self.mac(&content).as_bytes().as_slice(), &content].concat().into())
     }
 
-    /// Opens a ticket, if it was signed here, was issued to the caller, and has not expired.
+    /// Opens a ticket, if its signature is valid, it was issued to the caller, and it has not expired.
     pub(super) fn open(
         &self,
         bytes: &[u8],
@@ -143,7 +143,7 @@ impl TicketSigner {
         Ok(ScanTicket { command: content.command, scope })
     }
 
-    /// Opens content that was signed here. Its owner and expiry are still to be [checked](check).
+    /// Opens content with a valid signature. Its owner and expiry are still to be [checked](check).
     pub(super) fn open_content<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Status> {
         let (version, rest) = bytes.split_first().ok_or_else(|| invalid("ticket: empty"))?;
         let (mac, content) = rest.split_at_checked(MAC).ok_or_else(|| invalid("ticket: too short"))?;
@@ -165,7 +165,7 @@ impl TicketSigner {
     }
 }
 
-/// Refuses content that was issued to another caller, or has expired.
+/// Fails if content was issued to another caller, or has expired.
 pub(super) fn check(
     owner: Option<&str>,
     expires: u64,
@@ -195,7 +195,7 @@ pub(super) fn milliseconds(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes a time as a message has it.
+/// Converts a time to a protobuf timestamp.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);

@@ -16,7 +16,7 @@ use super::InFlightGuard;
 /// The counters of the Flight door.
 #[derive(Debug, Default)]
 pub(crate) struct FlightMetrics {
-    /// By method, such as `DoGet`, and by gRPC status. Calls are few: one lock serves all.
+    /// By method, such as `DoGet`, and by gRPC status. Calls are infrequent, so one lock serves all of them.
     calls: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     rows: AtomicU64,
     bytes: AtomicU64,
@@ -29,7 +29,7 @@ impl FlightMetrics {
         *self.calls.lock().entry((method, code)).or_default() += 1;
     }
 
-    /// Counts a message of a stream: the rows of its batch, and its bytes.
+    /// Counts a message of a stream, with the rows and bytes of its batch.
     pub(crate) fn sent(&self, rows: u64, bytes: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -14,8 +14,8 @@ use stylobate_storage::{LatencyCounts, LatencyHistogram};
 /// Codes counted without a lock.
 const FREQUENT_CODES: [u16; 4] = [200, 206, 304, 404];
 
-/// Counters of the requests to one bucket. Those of object GET and HEAD always exist; the others are created by their
-/// first answer.
+/// Counters of the requests to one bucket. Those of object GET and HEAD always exist; the first answer of any other
+/// operation creates its counters.
 #[derive(Debug, Default)]
 pub struct BucketRequests {
     get_object: OperationCounters,

@@ -1,4 +1,4 @@
-//! Reads of pages on connections of their own: all requests of one are answered by its task, one after the other.
+//! Page connections: one task per connection answers its requests one after another.
 
 use std::{io, sync::Arc};
 
@@ -23,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 use super::PeerContext;
 use crate::cluster::{PAGES_PROTOCOL, PageRequest, PageRequests, RequestSignature, RunFrames, status_of};
 
-/// The upgrade that a peer asks for on a connection, for the task of the connection.
+/// Slot that hands the upgrade of a connection to the connection's task.
 #[derive(Clone, Default)]
 pub(crate) struct UpgradeSlot(Arc<Mutex<Option<PageUpgrade>>>);
 
 struct PageUpgrade {
     upgraded: OnUpgrade,
-    /// Signature of the request for it.
+    /// Signature of the upgrade request.
     session: RequestSignature,
 }
 
-/// Agrees to an upgrade.
+/// Accepts an upgrade.
 pub(super) async fn upgrade(
     State(context): State<Arc<PeerContext>>,
     Extension(signature): Extension<RequestSignature>,
@@ -54,8 +54,8 @@ pub(super) async fn upgrade(
 }
 
 impl PeerContext {
-    /// Answers the requests of a connection after HTTP, if it was upgraded, until it ends. After `stop`, it ends with the
-    /// answer under way.
+    /// Answers the requests on a connection after its HTTP upgrade, if it had one, until the connection ends. After
+    /// `stop`, it ends with the answer in progress.
     pub(super) async fn serve_pages(&self, slot: &UpgradeSlot, stop: &CancellationToken) -> io::Result<()> {
         let upgrade = slot.0.lock().take();
         let Some(PageUpgrade { upgraded, session }) = upgrade else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Authorisation: checks the rights of an access key before each operation, on cache hits and misses alike. On a node
+//! Authorization: checks the rights of an access key before each operation, on cache hits and misses alike. On a node
 //! without keys, only writes to a read-only bucket are refused.
 
 use std::cell::Cell;
@@ -16,13 +16,13 @@ use crate::{access::Action, node::Node};
 pub(super) const COPY_SOURCE: &str = "x-amz-copy-source";
 
 tokio::task_local! {
-    /// Operation of the current request, for its metrics.
+    /// Operation of the current request, for the metrics.
     pub(super) static OPERATION: Cell<&'static str>;
 }
 
 /// Records the operation of the current request.
 pub(super) fn note_operation(operation: &'static str) {
-    // Outside of a request, as in a unit test, there is nothing to record.
+    // Outside a request, as in a unit test, there is nothing to record.
     let _ = OPERATION.try_with(|cell| cell.set(operation));
 }
 
@@ -35,7 +35,7 @@ pub(super) struct CopySourceHeader {
 }
 
 impl CopySourceHeader {
-    /// Reads the header x-amz-copy-source, if there is one: `/bucket/key?versionId=…`, with escapes.
+    /// Parses the header x-amz-copy-source, if present: `/bucket/key?versionId=…`, with escapes.
     pub(super) fn of(headers: &HeaderMap) -> S3Result<Option<Self>> {
         let Some(value) = headers.get(COPY_SOURCE) else { return Ok(None) };
         let invalid = || {
@@ -67,15 +67,15 @@ impl CopySourceHeader {
     }
 }
 
-/// Authorises the requests of one caller.
+/// Authorizes the requests of one caller.
 pub(super) struct AccessCheck<'a> {
     pub(super) node: &'a Node,
     pub(super) access_key: Option<&'a str>,
 }
 
 impl AccessCheck<'_> {
-    /// Checks that the caller may perform the operation with all that it reads and writes, except for keys that only
-    /// the body names.
+    /// Checks that the caller may perform the operation on everything that it reads and writes, except for keys that
+    /// only the body names.
     pub(super) fn check(
         &self,
         operation: &S3Operation,
@@ -85,12 +85,12 @@ impl AccessCheck<'_> {
     ) -> S3Result<()> {
         let action = operation.action;
         match target {
-            // The listing shows only buckets that the caller may read.
+            // The listing contains only buckets that the caller may read.
             RequestTarget::Service => Ok(()),
             RequestTarget::Object { bucket, key } => {
                 self.check_key(bucket, key, action)?;
                 match CopySourceHeader::of(headers)?.filter(|_| operation.name.contains("Copy")) {
-                    // The source is read: the right to write elsewhere does not include it.
+                    // A copy reads its source, which the right to write the target does not include.
                     Some(source) => self.check_key(&source.bucket, &source.key, Action::Read),
                     None => Ok(()),
                 }
@@ -101,7 +101,7 @@ impl AccessCheck<'_> {
                 if !keys.is_limited_to_prefixes(self.access_key) {
                     return Ok(());
                 }
-                // Keys in a body are checked when it is read.
+                // Keys in a body are checked when the body is read.
                 let is_about_keys = operation.name == "DeleteObjects" || is_about_nothing(operation.name);
                 let prefix = query.get("prefix").unwrap_or_default();
                 let lists_its_own =
@@ -119,7 +119,7 @@ impl AccessCheck<'_> {
     /// Checks that the caller may do `action` to the object.
     pub(super) fn check_key(&self, bucket: &str, key: &str, action: Action) -> S3Result<()> {
         self.check_bucket(bucket, action)?;
-        // An origin that takes keys for paths would leave the prefix by such a segment.
+        // An origin that maps keys to paths would leave the prefix through such a segment.
         let is_climbing = key.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."));
         if is_climbing && self.node.keys().is_limited_to_prefixes(self.access_key) {
             return Err(denied("Access Denied"));

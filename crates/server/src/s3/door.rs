@@ -1,4 +1,4 @@
-//! State of the operations: the node, and the memory of uploads.
+//! State shared by the S3 operations: the node, and the memory of uploads.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::node::{Bucket, Node};
 
-/// State that the operations share. Cheap to clone.
+/// State shared by the operations. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct S3Backend {
     pub(super) node: Arc<Node>,

@@ -10,7 +10,7 @@ use super::{
     wire::chunked::{ChunkSignatures, ChunkedBody, Trailers},
 };
 
-/// What is in an aws-chunked body.
+/// The decoded content of an aws-chunked body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedBody {
     /// Bytes of the object.
@@ -19,8 +19,8 @@ pub struct DecodedBody {
     pub trailers: Vec<(String, String)>,
 }
 
-/// Decodes an aws-chunked body of `length` bytes within, which arrives `step` bytes at a time; `None` if it is refused.
-/// Its signatures, if there are any, are those of an arbitrary key.
+/// Decodes an aws-chunked body that contains `length` bytes and arrives `step` bytes at a time; `None` if it is
+/// refused. If `is_signed`, its signatures are checked against an arbitrary key.
 pub async fn decode_chunked(body: &[u8], length: u64, step: usize, is_signed: bool) -> Option<DecodedBody> {
     let signatures = if is_signed {
         let key = HmacSha256::new_from_slice(b"fuzzing").ok()?;

@@ -1,10 +1,10 @@
 //! The S3 door: buckets and objects over HTTP, compatible with S3 clients.
 //!
 //! ```text
-//! S3Door (service)   request id, what is refused before it is read, metrics
+//! S3Door (service)   request ids, refusals before the body is read, metrics
 //!   ├─ PlainGet     a GET of one object, or of one range: signature (sigv4) and answer (plain)
 //!   └─ s3s           path and virtual-hosted style (host), signatures and who may do what (auth), XML
-//!        └─ Door     operations ─ read, list, write, delete, copy, multipart
+//!        └─ S3Backend   operations ─ read, list, write, delete, copy, multipart
 //! ```
 //!
 //! Keys are used exactly as they are or refused (`keys`). The origin's metadata of an object (ETag, type, user

@@ -1,4 +1,5 @@
-//! Classifies a request as an S3 operation, by its method, target, query and headers, with the access that it needs.
+//! Classifies a request as an S3 operation by its method, target, query and headers, and determines the access that
+//! it needs.
 
 use http::{HeaderMap, Method};
 use s3s::{S3Error, S3Result, s3_error};
@@ -21,7 +22,7 @@ pub(super) struct S3Operation {
     pub(super) action: Action,
 }
 
-/// Parameters that select an operation. Each row: method, parameter, operation on a bucket, on an object.
+/// A parameter that selects an operation: method, parameter, operation on a bucket, operation on an object.
 type OperationRow = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
 const CHOSEN: &[OperationRow] = &[
@@ -123,14 +124,14 @@ const PLAIN: &[&str] = &[
     "x-id",
 ];
 
-/// Parameter that asks a node for its cluster, in place of its buckets. It is not part of S3.
+/// Parameter that requests the node's cluster instead of its buckets. It is not part of S3.
 const CLUSTER: &str = "x-stylobate-cluster";
 
-/// Parameters of requests that a node must not forward: for credentials of the origin.
+/// Parameters of requests that a node must not forward, since they request credentials of the origin.
 const REFUSED: &[&str] = &["session"];
 
 impl S3Operation {
-    /// Classifies a request. An unknown operation cannot be authorised: it is refused by name.
+    /// Classifies a request. An unknown operation cannot be authorized; it is refused with an error that names it.
     pub(super) fn of(
         method: &Method,
         target: &RequestTarget,
@@ -161,13 +162,13 @@ impl S3Operation {
         let is_chosen =
             |(of, parameter, ..): &&OperationRow| *of == method.as_str() && first == Some(*parameter);
         let name = match CHOSEN.iter().find(is_chosen) {
-            // Servers differ in which of several they heed.
+            // Servers differ in which of several such parameters they use.
             Some(_) if second.is_some() => return Err(not_served(method, second.unwrap_or_default())),
             Some((_, parameter, on_bucket, on_key)) => {
                 let name = if on_object { on_key } else { on_bucket };
                 name.ok_or_else(|| not_served(method, parameter))?
             }
-            // A read of an object is the same, whatever is added to its URL.
+            // Parameters added to the URL do not change the operation of an object read.
             None => match first.filter(|_| !(is_read && on_object)) {
                 Some(unknown) => return Err(not_served(method, unknown)),
                 None if !on_object && is_form(method, headers) => "PostObject",
@@ -196,7 +197,7 @@ impl S3Operation {
         Ok(Self { name, action: if reads { Action::Read } else { Action::Write } })
     }
 
-    /// Returns true if the operation lists the keys that begin with the parameter `prefix`.
+    /// Returns true if the operation lists keys by the parameter `prefix`.
     pub(super) fn lists_keys(&self) -> bool {
         matches!(self.name, "ListObjects" | "ListObjectsV2" | "ListObjectVersions" | "ListMultipartUploads")
     }
@@ -210,7 +211,7 @@ fn is_plain(name: &str) -> bool {
         || name.starts_with("response-")
 }
 
-/// Refuses a repeated parameter: servers differ in which of the two they heed.
+/// Refuses a repeated parameter: servers differ in which of the two values they use.
 fn refuse_repeated(query: &QueryParameters) -> S3Result<()> {
     let mut names: Vec<&str> = query.names().collect();
     names.sort_unstable();
@@ -220,7 +221,7 @@ fn refuse_repeated(query: &QueryParameters) -> S3Result<()> {
     }
 }
 
-/// Returns the operation if no parameter selects it.
+/// Returns the operation of a request without a parameter that selects one.
 fn unchosen(method: &Method, on_object: bool, query: &QueryParameters) -> S3Result<&'static str> {
     Ok(match (method.as_str(), on_object) {
         ("GET", true) => "GetObject",

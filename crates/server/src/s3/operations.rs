@@ -1,5 +1,5 @@
-//! The supported operations, each in the file of its kind; missing ones are answered with NotImplemented. Reads of
-//! objects are handled in `object`.
+//! The supported operations, which delegate to the files of their kind; all others are answered with NotImplemented.
+//! Reads of objects are implemented in `object`.
 
 use async_trait::async_trait;
 use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};

@@ -1,4 +1,4 @@
-//! The S3 HTTP service: numbers each request, refuses what must not be read, and counts the rest.
+//! The S3 HTTP service: assigns request ids, refuses requests that must not be read, and counts all others.
 
 mod form;
 
@@ -78,23 +78,23 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 #[derive(Clone)]
 pub struct S3Door {
     shared: Arc<S3DoorInner>,
-    /// Address of the connection's peer.
+    /// Address of the client.
     peer: Option<SocketAddr>,
 }
 
-/// Target and reason of a refusal, for the log.
+/// Target of and reason for a refusal, for the log.
 #[derive(Clone)]
 struct RefusedRequest {
     target: RequestTarget,
-    /// `None` if the origin refused it in an answer that is passed on unread.
+    /// `None` if the origin refused the request, in an answer that is passed on unread.
     code: Option<String>,
     message: Option<String>,
-    /// The access key, if it is in the body.
+    /// The access key, if the request body names it.
     access_key: Option<String>,
 }
 
 impl RefusedRequest {
-    /// Creates a refusal by the origin in an answer that is passed on unread.
+    /// Creates a refusal by the origin, in an answer that is passed on unread.
     fn unread(target: RequestTarget) -> Self {
         Self { target, code: None, message: None, access_key: None }
     }
@@ -102,7 +102,7 @@ impl RefusedRequest {
 
 struct S3DoorInner {
     node: Arc<Node>,
-    /// Answers for buckets of non-S3 origins.
+    /// Serves buckets of non-S3 origins.
     protocol: S3Service,
     /// Forwards to S3 origins.
     forwarder: Forwarder,
@@ -114,8 +114,8 @@ struct S3DoorInner {
 pub fn service(node: Arc<Node>) -> S3Door {
     let mut config = S3Config::default();
     config.xml_max_body_size = MAX_XML;
-    // Forms are read here, since the protocol layer buffers them in memory; should one slip through, nothing is
-    // buffered.
+    // Forms are read here, since the protocol layer buffers them in memory. The limit ensures that it buffers nothing
+    // if a form should reach it.
     config.post_object_max_file_size = 0;
     config.form_max_fields_size = 0;
     let mut protocol = S3ServiceBuilder::new(S3Backend::new(node.clone()));
@@ -146,7 +146,7 @@ impl Service<Request<Incoming>> for S3Door {
 }
 
 impl S3Door {
-    /// Returns the door for one connection.
+    /// Returns the service for one connection.
     pub(crate) fn for_peer(&self, peer: Option<SocketAddr>) -> Self {
         Self { shared: self.shared.clone(), peer }
     }
@@ -160,7 +160,7 @@ impl S3Door {
         (authorization, uri): (Option<HeaderValue>, Uri),
     ) {
         let status = answer.status();
-        // Part of the normal work of clients: missing objects, failed conditions, ranges past the end.
+        // These occur in normal operation: missing objects, failed conditions, ranges past the end.
         let is_usual = matches!(status.as_u16(), 404 | 412 | 416);
         if is_usual || !is_error(answer) {
             return;
@@ -222,8 +222,8 @@ impl S3Door {
         tidy(&mut answer, is_head);
         self.log_refusal(&answer, id, operation, signed);
         // The body of a refused request is not read to its end, so the answer must announce that the connection
-        // closes: else the client would send its next request into a closed connection. The same holds if a client
-        // that waits for "100 Continue" never got one, since there is nothing to read.
+        // closes: otherwise the client would send its next request on a closed connection. The same holds for a
+        // client that waits for a "100 Continue" that was never sent.
         let is_unread = if brings_body { is_error(&answer) } else { expects };
         if is_unread {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -251,7 +251,7 @@ impl S3Door {
     }
 }
 
-/// The web page that sent a request.
+/// The web page that sent a request, if any.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestPage {
     None,
@@ -260,14 +260,15 @@ enum RequestPage {
     Unknown,
 }
 
-/// An answer, and true if it is the origin's own.
+/// An answer, and whether the origin gave it.
 enum DoorResponse {
     Ours(HttpResponse),
     OfOrigin(HttpResponse),
 }
 
 impl S3DoorInner {
-    /// Answers a request. The future is as small as the plainest request needs: rarer work is boxed.
+    /// Answers a request. The future is kept as small as the most frequent request allows: less frequent work is
+    /// boxed.
     async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
         let may_differ_by_page =
@@ -279,7 +280,7 @@ impl S3DoorInner {
         }
     }
 
-    /// Answers a web page's request, or its preflight.
+    /// Answers a web page's request, or its preflight request.
     #[boxed]
     async fn handle_page(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
         let target = self.target(&parts).unwrap_or(RequestTarget::Service);
@@ -398,7 +399,7 @@ impl S3DoorInner {
                 Ok(Some(answer)) => return Ok(DoorResponse::Ours(answer)),
                 Ok(None) => {}
                 Err(error) if endpoint.is_some() && is_of_origin(&error) => {}
-                // There are several possible reasons; the origin knows which applies.
+                // The error has several possible reasons, and the origin knows which one applies.
                 Err(error) if query.has("versionId") && *error.code() == S3ErrorCode::NoSuchKey => {}
                 Err(error) => return Err(error),
             }
@@ -415,7 +416,7 @@ impl S3DoorInner {
         }
     }
 
-    /// Answers by the protocol layer, for a bucket of a non-S3 origin.
+    /// Answers through the protocol layer, for a bucket of a non-S3 origin.
     async fn answer_by_protocol(
         &self,
         mut parts: Parts,
@@ -431,7 +432,7 @@ impl S3DoorInner {
         }
         parts.extensions.insert(caller);
         let body = if parts.method == Method::POST {
-            // The protocol layer does not report the fault of a truncated XML body.
+            // The protocol layer does not report the reason why it rejects a truncated XML body.
             let xml = payload.collect(MAX_XML).await?;
             if is_deletion {
                 check_claims(&parts.headers, &xml)?;
@@ -467,7 +468,8 @@ fn named_access_key(authorization: Option<&HeaderValue>, uri: &Uri) -> Option<St
     credential.split('/').next().map(str::to_owned)
 }
 
-/// Returns true if the origin can answer an error of a read more precisely: it gets the same request, past the cache.
+/// Returns true if the origin can report the error of a read more precisely. The request is then forwarded past the
+/// cache.
 fn is_of_origin(error: &S3Error) -> bool {
     use s3s::S3ErrorCode::{AccessDenied, InternalError, NotImplemented, SlowDown};
     matches!(error.code(), AccessDenied | InternalError | NotImplemented | SlowDown)
@@ -477,7 +479,7 @@ fn is_error(answer: &HttpResponse) -> bool {
     answer.status().is_client_error() || answer.status().is_server_error()
 }
 
-/// Completes an error with the elements that its XML has for every request: resource, key, bucket and request id.
+/// Completes an error with the XML elements common to all requests: resource, key, bucket and request id.
 #[boxed]
 async fn finish(answer: HttpResponse, target: &RequestTarget, id: RequestId) -> HttpResponse {
     if !is_error(&answer) {
@@ -501,7 +503,7 @@ async fn finish(answer: HttpResponse, target: &RequestTarget, id: RequestId) -> 
     HttpResponse::from_parts(head, Body::from(completed))
 }
 
-/// Corrects status and body where s3s leaves them incomplete.
+/// Corrects the status and body of answers that s3s leaves incomplete.
 fn tidy(answer: &mut HttpResponse, is_head: bool) {
     if answer.status() == StatusCode::NOT_MODIFIED {
         *answer.body_mut() = Body::empty();
@@ -512,14 +514,15 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
         *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
 
-    // DuckDB-Wasm takes the length of a refused HEAD for that of the object; S3 sends none.
+    // DuckDB-Wasm takes the Content-Length of a refused HEAD for the size of the object; S3 sends none.
     if is_head && is_error(answer) {
         *answer.body_mut() = Body::empty();
         answer.headers_mut().remove(CONTENT_LENGTH);
     }
 }
 
-/// Decodes `+` in x-amz-copy-source as a space, as S3 does and s5cmd expects. Later stages decode percent escapes only.
+/// Decodes `+` in x-amz-copy-source as a space, as S3 does and s5cmd expects. Later stages decode only percent
+/// escapes.
 fn escape_copy_source(headers: &mut HeaderMap) {
     let Some(text) = headers.get(COPY_SOURCE).and_then(|value| value.to_str().ok()) else { return };
     let (path, version) = text.split_at(text.find("?versionId=").unwrap_or(text.len()));
@@ -530,7 +533,7 @@ fn escape_copy_source(headers: &mut HeaderMap) {
     }
 }
 
-/// Moves headers that a presigned URL carries as parameters into the headers, before these are read.
+/// Moves headers that a presigned URL carries as query parameters into the headers, before the headers are read.
 fn take_headers(query: &mut QueryParameters, headers: &mut HeaderMap) {
     if let Some(hash) = query.get(CONTENT_SHA256_PARAMETER).and_then(|hash| hash.parse().ok()) {
         headers.entry(CONTENT_SHA256).or_insert(hash);

@@ -1,8 +1,8 @@
-//! Verifies Signature Version 4 of plain GETs, with signing keys that are derived once.
+//! Verifies Signature Version 4 of plain GETs with cached signing keys.
 //!
-//! The verifier only ever accepts. A request whose signature is absent, wrong or written in an unusual way is left to
-//! the protocol layer, which verifies it from the beginning and names the fault. So each rule here must be at least
-//! as strict as the protocol layer's, and a rule that is stricter costs time but changes no answer.
+//! The verifier can only accept. A request whose signature is absent, wrong or in an unusual form is left to the
+//! protocol layer, which verifies it from scratch and reports the fault. So each rule here must be at least as strict
+//! as the protocol layer's; a stricter rule costs time but does not change any answer.
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
 
@@ -25,7 +25,7 @@ pub(super) type HmacSha256 = Hmac<Sha256>;
 /// Maximum validity of a presigned URL, as in S3: a week.
 pub(super) const MAX_EXPIRES_SECONDS: u64 = 7 * 24 * 60 * 60;
 
-/// Maximum clock skew of a client: that of the protocol layer's configuration.
+/// Maximum clock skew of a client, equal to that in the protocol layer's configuration.
 pub(super) const MAX_SKEW_SECONDS: u32 = 15 * 60;
 
 const MAX_SIGNING_KEYS: usize = 1024;
@@ -43,11 +43,12 @@ const SIGNED_PARAMETERS: [&str; 5] =
     ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders"];
 const SIGNATURE_PARAMETER: &str = "X-Amz-Signature";
 
-/// Verifies signatures and caches the signing keys of valid ones.
+/// Verifies signatures, and caches the signing keys of valid ones.
 ///
-/// A key is cached under its credential, `id/day/region/s3/aws4_request`, and the generation of its access keys: a
-/// secret may change when the configuration is reloaded. Only a valid signature caches a key, so a client without a
-/// secret cannot fill the cache. There is no `Debug`, which would have to hide everything.
+/// A signing key is cached under its credential, `id/day/region/s3/aws4_request`, and the generation of the access
+/// keys: a secret may change when the configuration is reloaded. Only a valid signature caches its key, so a client
+/// without a secret cannot fill the cache. There is no `Debug` implementation, since it would have to hide
+/// everything.
 pub(super) struct SigningKeys {
     by_credential: RwLock<HashMap<String, HmacSha256>>,
 }
@@ -64,7 +65,7 @@ impl SigningKeys {
         keys: &AccessKeys,
         now: DateTime<Utc>,
     ) -> Option<&'a str> {
-        // HTTP/1 ends a request without a length at its head. HTTP/2 does not, and moves the host into the URI.
+        // An HTTP/1 request without a length has no body. HTTP/2 differs in this, and moves the host into the URI.
         if !matches!(parts.version, Version::HTTP_10 | Version::HTTP_11) {
             return None;
         }
@@ -95,8 +96,8 @@ impl SigningKeys {
         Some(signature.credential.access_key)
     }
 
-    /// Caches a key. Clears the cache when full: deriving a key again takes microseconds, and this evicts the keys of
-    /// past days.
+    /// Caches a key. Clears the cache when it is full, which also evicts the keys of past days; deriving a key again
+    /// takes only microseconds.
     fn insert(&self, credential: String, key: HmacSha256) {
         let mut keys = self.by_credential.write();
 
@@ -151,7 +152,7 @@ struct SigV4Signature<'a> {
     value: [u8; 32],
 }
 
-/// Names of the signed headers. An iterator over them is cheap, so they are never collected.
+/// Names of the signed headers. Iterating over them is cheap, so they are never collected.
 #[derive(Clone, Copy)]
 struct SignedHeaders<'a> {
     text: &'a str,
@@ -163,14 +164,14 @@ impl<'a> SignedHeaders<'a> {
         self.text.split(self.separator)
     }
 
-    /// Returns true if the names are lower-case and in strictly ascending order.
+    /// Returns true if the names are lowercase and in strictly ascending order.
     fn are_ordered(self) -> bool {
         let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let mut previous = "";
         self.iter().all(|name| name.bytes().all(is_name) && std::mem::replace(&mut previous, name) < name)
     }
 
-    /// Returns true if they cover the host and each header of S3's own in the request.
+    /// Returns true if they include the host and every S3-specific header of the request.
     fn cover(self, headers: &HeaderMap) -> bool {
         let is_signed = |name: &str| self.iter().any(|signed| signed == name);
         let mut of_s3 = headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with("x-amz-"));
@@ -179,7 +180,7 @@ impl<'a> SignedHeaders<'a> {
 }
 
 impl<'a> SigV4Signature<'a> {
-    /// Reads `AWS4-HMAC-SHA256 SigV4Credential=…, SignedHeaders=…, SigV4Signature=…` and the headers that belong to it.
+    /// Parses `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the related headers.
     fn from_headers(headers: &'a HeaderMap, now: DateTime<Utc>) -> Option<Self> {
         let authorization = single(headers, AUTHORIZATION)?;
         let rest = authorization.strip_prefix(ALGORITHM)?.strip_prefix(" Credential=")?;
@@ -193,8 +194,8 @@ impl<'a> SigV4Signature<'a> {
             return None;
         }
 
-        // No body comes with the request, and its hash is not compared with that of an empty one: the protocol layer
-        // does not, either.
+        // The request has no body. Like the protocol layer, this does not compare the hash with that of an empty
+        // body.
         let payload = single(headers, CONTENT_SHA256).filter(|text| is_payload_hash(text))?;
         Some(Self {
             credential: SigV4Credential::parse(credential, "/", time)?,
@@ -206,7 +207,7 @@ impl<'a> SigV4Signature<'a> {
         })
     }
 
-    /// Reads a presigned URL's query, which may hold nothing else.
+    /// Parses the query of a presigned URL, which may contain no other parameters.
     fn from_query(query: &'a str, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Self> {
         let mut values = [None; 5];
         let mut signature = None;
@@ -298,8 +299,8 @@ impl<'a> SigV4Signature<'a> {
     }
 }
 
-/// Returns true if a path equals its own canonical form: necessary escapes only, once, in upper case. Its escapes may
-/// still decode to bytes that are not UTF-8.
+/// Returns true if a path equals its own canonical form, in which only the necessary escapes occur, once and in upper
+/// case. Its escapes may still decode to bytes that are not UTF-8.
 pub(super) fn is_canonical_path(path: &str) -> bool {
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -324,7 +325,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~')
 }
 
-/// Returns true if a header's value has no whitespace that its canonical form would trim or fold.
+/// Returns true if a header value has no whitespace that its canonical form would trim or collapse.
 fn is_canonical_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     let is_trimmed = bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ');
@@ -335,7 +336,7 @@ fn is_payload_hash(text: &str) -> bool {
     text == UNSIGNED_PAYLOAD || parse_hex(text).is_some()
 }
 
-/// Returns the value of a header that occurs once.
+/// Returns the value of a header that occurs exactly once.
 fn single(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -367,12 +368,12 @@ pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     Some(day.and_hms_opt(time / 10_000, time / 100 % 100, time % 100)?.and_utc())
 }
 
-/// Parses a number without a sign, which the standard library would accept.
+/// Parses a number. Unlike the standard library's parser, it accepts no sign.
 fn parse_digits(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Parses 32 bytes in lower-case hexadecimal.
+/// Parses 32 bytes in lowercase hexadecimal.
 fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -402,7 +403,7 @@ fn upper_hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// Writes bytes in lower-case hexadecimal.
+/// Formats bytes in lowercase hexadecimal.
 #[expect(clippy::indexing_slicing, reason = "half a byte is less than 16")]
 pub(super) fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -414,7 +415,7 @@ pub(super) fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
     text
 }
 
-/// Derives the key that signs all requests of a credential.
+/// Derives the signing key of a credential.
 pub(super) fn signing_key(secret: &str, day: &str, region: &str) -> Option<HmacSha256> {
     let mut key = HmacSha256::new_from_slice(format!("AWS4{secret}").as_bytes()).ok()?;
     for text in [day, region, SERVICE, TERMINATOR] {

@@ -1,4 +1,4 @@
-//! Serves one connection, in the HTTP version of its door.
+//! Serves a single connection in the HTTP version of its door.
 
 use std::{error::Error as StdError, io, pin::pin, time::Duration};
 
@@ -20,15 +20,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::lingering::LingeringStream;
 
-/// Maximum time until a complete request head: closes slow and idle connections.
+/// Maximum time until a request head is complete; closes slow and idle connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of an answer buffered for the client before its body is polled for more.
+/// Bytes of an answer that are buffered for the client before its body is polled for more.
 const WRITE_BUFFER: usize = 1 << 20;
-/// Bytes of a stream buffered for the client, beside the message being written.
+/// Bytes of a stream that are buffered for the client, in addition to the message being written.
 const STREAM_BUFFER: usize = 256 << 10;
 /// Time without data from the client after which it is pinged.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Streams of a connection: another node of a cluster has some for each query that it planned.
+/// Maximum streams of a connection: another node of a cluster opens several for each query that it planned.
 const MAX_STREAMS: u32 = 4_096;
 /// Connection preface of an HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -52,7 +52,7 @@ where
     Ok(watcher.watch(http1_builder().serve_connection(TokioIo::new(stream), service)).await?)
 }
 
-/// Serves an HTTP/1.1 connection until it ends, is upgraded, or `stop`.
+/// Serves an HTTP/1.1 connection until it ends, is upgraded, or `stop` is triggered.
 pub(super) async fn serve_upgradable<I, S, B>(
     stream: I,
     service: S,
@@ -86,7 +86,7 @@ fn http1_builder() -> http1::Builder {
 }
 
 /// Serves an HTTP/2 connection with prior knowledge until it ends or the watcher shuts it down. A connection that has
-/// received nothing yet ends with `stop`.
+/// not received anything ends with `stop`.
 pub(super) async fn serve_http2<R, W, S, B>(
     mut read: R,
     write: W,

@@ -1,7 +1,8 @@
-//! A stream that is closed only after the client has closed its side.
+//! A stream that waits for the client to close its side before it closes.
 //!
-//! Closing a socket with unread data from the client resets the connection, which discards what the client has not
-//! read yet: the end of an answer. So the write side is shut down first, and the client's data is read for a moment.
+//! Closing a socket with unread data from the client resets the connection, which discards data that the client has
+//! not read yet, such as the end of an answer. So the write side is shut down first, and the client's data is read
+//! for a moment.
 
 use std::{
     future::Future,
@@ -16,26 +17,26 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// Time to wait for a client that sends nothing and does not close its side, such as one with an idle connection.
+/// Time to wait for a client that neither sends nor closes its side, such as one with an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to wait for the next bytes of a client that is sending.
 const SENDING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum time to read from a client that goes on sending.
+/// Maximum time to read from a client that keeps sending.
 const MAX_LINGER: Duration = Duration::from_secs(30);
 
-/// A stream that lingers when it is shut down.
+/// A stream that lingers on shutdown.
 #[derive(Debug)]
 pub(super) struct LingeringStream<S> {
     stream: S,
     linger: Option<Linger>,
 }
 
-/// The time after the write side was shut down.
+/// State after the write side was shut down.
 #[derive(Debug)]
 struct Linger {
-    /// Ends the wait for the client's next bytes.
+    /// Limits the wait for the client's next bytes.
     idle_timer: Pin<Box<Sleep>>,
-    /// The end in any case.
+    /// Time at which lingering ends even if the client keeps sending.
     end: Instant,
 }
 
@@ -45,7 +46,7 @@ impl Linger {
         Self { idle_timer: Box::pin(sleep_until(now + IDLE_TIMEOUT)), end: now + MAX_LINGER }
     }
 
-    /// Waits longer, since the client is sending. Returns false at the end.
+    /// Extends the wait, since the client is sending. Returns false once lingering must end.
     fn extend(&mut self) -> bool {
         let now = Instant::now();
         self.idle_timer.as_mut().reset(self.end.min(now + SENDING_TIMEOUT));

@@ -1,4 +1,4 @@
-//! TLS of the doors: a certificate and its key from files, which are reloaded when they change.
+//! TLS of the doors, with a certificate and key from files that are reloaded when they change.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use crate::{
 /// Maximum time of a TLS handshake.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval between checks of the files.
+/// Interval at which the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// HTTP version that a door offers by ALPN (RFC 7301).
@@ -58,7 +58,7 @@ impl Tls {
         Ok(Self { current: RwLock::new(load(config)?), config: config.clone() })
     }
 
-    /// Reloads the files. If that fails, the former ones stay in use.
+    /// Reloads the files. On failure, the former certificate and key remain in use.
     pub fn reload(&self) -> Result<()> {
         *self.current.write() = load(&self.config)?;
         tracing::info!(certificate = %self.config.certificate.display(), "certificate read");
@@ -71,7 +71,7 @@ impl Tls {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let changed = times(&self.config);
-            // A file that is missing for a moment is being replaced.
+            // A file that is briefly missing is being replaced.
             if changed.is_none() || changed == self.current.read().changed || changed == refused {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Posts spans to a collector with the node's own HTTP client.
+//! Posts spans to a collector, using the node's own HTTP client.
 
 use std::{
     fmt,
@@ -23,10 +23,10 @@ use crate::https::connector;
 /// Timeout of a request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum bytes of an answer, which holds the number of refused spans and the reason.
+/// Maximum bytes of an answer, which contains the number of rejected spans and the reason.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Sends batches on the runtime, for an exporter whose thread has none.
+/// Sends batches on the runtime, on behalf of an exporter thread that has none.
 pub(super) struct CollectorClient {
     client: Client<HttpsConnector<HttpConnector>, Body>,
     runtime: Handle,
@@ -45,7 +45,7 @@ impl CollectorClient {
         Self { client, runtime: Handle::current(), endpoint, is_failing: AtomicBool::new(false) }
     }
 
-    /// Warns once of a failing collector, until it accepts spans again.
+    /// Logs a warning when the collector begins to fail, and not again until it has accepted spans.
     fn note(&self, failure: Option<String>) {
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         let endpoint = &self.endpoint;
@@ -76,7 +76,7 @@ impl HttpClient for CollectorClient {
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
 
-        // A timer, too, can only be created on the runtime.
+        // A timer can be created only on the runtime as well.
         let sent = self.runtime.spawn(async { timeout(TIMEOUT, exchange).await }).await;
         let answer = match sent {
             Ok(Ok(answer)) => answer,

@@ -1,4 +1,4 @@
-//! The span of a request to a door, and the spans of requests to origins below it.
+//! The span of a request to a door, and its child spans for requests to origins.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::{SdkTracer, Span};
 use stylobate_storage::{OriginFailure, OriginSpan, OriginTracer, RequestKind, Trace};
 
-/// Span of a request, which ends when this is dropped.
+/// Span of a request, which ends on drop.
 pub(crate) struct RequestSpan {
     context: Context,
     children: Arc<ChildSpans>,
@@ -29,7 +29,7 @@ impl RequestSpan {
         Self { context, children, trace }
     }
 
-    /// Returns the trace that makes requests to origins children of this span.
+    /// Returns the trace under which requests to origins become children of this span.
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
     }
@@ -44,7 +44,7 @@ impl RequestSpan {
         self.context.span().set_attribute(attribute);
     }
 
-    /// Marks the span as failed, with a reason of low cardinality.
+    /// Marks the span as failed. The reason must have low cardinality.
     pub(crate) fn fail(&self, reason: String) {
         self.set(KeyValue::new("error.type", reason));
         self.context.span().set_status(Status::error(""));
@@ -65,12 +65,12 @@ impl fmt::Debug for RequestSpan {
     }
 }
 
-/// Begins the child spans of one request, including those of work that outlives it.
+/// Begins the child spans of one request, including those of work that outlives the request.
 #[derive(Debug)]
 pub(super) struct ChildSpans {
     tracer: SdkTracer,
     parent: Context,
-    /// Number of spans begun.
+    /// Number of child spans begun.
     begun: AtomicU64,
 }
 

@@ -78,7 +78,7 @@ impl Running {
     }
 }
 
-/// Writes a file dated a while ago: a recent one may change again without notice, and is not cached.
+/// Writes a file dated some time back: a recent file may change again unnoticed, and is not cached.
 fn write_settled(path: &Path, contents: impl AsRef<[u8]>) {
     fs::write(path, contents).unwrap();
     let file = fs::File::options().write(true).open(path).unwrap();
@@ -123,7 +123,7 @@ async fn exchange(address: SocketAddr, request: &str) -> Answer {
     Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
-/// Starts an origin without objects, which runs as long as the task.
+/// Starts an empty origin, which runs as long as the task.
 async fn empty_origin() -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -162,7 +162,7 @@ async fn a_node_is_ready_while_its_origins_answer_and_healthy_all_the_time() {
     assert_eq!(get("/readyz").await.status, 200);
 
     answering.abort();
-    // The node remembers an answer of its origin for two seconds.
+    // The node caches the state of its origin for two seconds.
     eventually("the node not to be ready", async || get("/readyz").await.status != 200).await;
     let answer = get("/readyz").await;
     assert_eq!(answer.status, 503, "{}", answer.body);
@@ -322,7 +322,7 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
         assert!(metrics.lines().any(|known| known == line), "no {line} in\n{metrics}");
     }
 
-    // A request without a body is retried once over a new connection.
+    // A request without a body is retried once on a new connection.
     assert!(metrics.contains("stylobate_origin_errors_total{bucket=\"gone\",status=\"connection\"} 2\n"));
     let seconds = metrics.lines().filter(|line| line.starts_with("stylobate_origin_request_seconds"));
     assert!(seconds.clone().count() > 0 && seconds.clone().all(|line| !line.contains("silent")));
@@ -407,7 +407,7 @@ async fn a_door_beyond_loopback_needs_keys() {
 #[tokio::test]
 async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     let running = Running::start(Vec::new()).await;
-    // The door has the head of this request, and waits for the body.
+    // The door receives the head of this request, and waits for the body.
     let body = json!({ "bucket": "lake" }).to_string();
     let mut under_way = TcpStream::connect(running.admin).await.unwrap();
     let length = body.len();
@@ -416,7 +416,7 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     );
     under_way.write_all(head.as_bytes()).await.unwrap();
 
-    // An idle connection, which must not delay the drain.
+    // An idle connection must not delay the drain.
     let mut idle = TcpStream::connect(running.s3).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
 

@@ -1,4 +1,4 @@
-//! The node's page and what it asks: history, hot objects, running reads, and looks into the buckets.
+//! The status page and its requests: history, hot objects, running reads, and browsing of the buckets.
 
 use std::{fs, sync::Arc};
 
@@ -12,7 +12,7 @@ use stylobate_server::config::{AccessKeyConfig, Secret};
 
 use super::{Answer, Running, eventually::eventually, request, write_settled};
 
-/// Returns the texts between `before` and the next quote.
+/// Returns the texts from each `before` to the next quote.
 fn quoted<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
     text.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }

@@ -11,11 +11,12 @@ use super::{
     page::{key, write_table},
 };
 
-/// Rows that take hours to be read: half of the rows of a table have the same text.
+/// A source of rows that takes hours to read: half of the rows of a table have the same text, and are joined with
+/// each other.
 const MANY_ROWS: &str = "FROM lake.t a JOIN (SELECT b.t FROM lake.t b JOIN (SELECT c.t FROM lake.t c JOIN lake.t d \
                          ON c.t = d.t) e ON b.t = e.t) f ON a.t = f.t";
 
-/// Returns a query that gives no row before its end.
+/// Returns a query that yields no row until its end, which takes hours.
 fn endless() -> String {
     format!("SELECT count(*) {MANY_ROWS}")
 }
@@ -27,7 +28,7 @@ async fn start() -> Running {
     node
 }
 
-/// Posts a query, with further lines for the head.
+/// Posts a query with additional header lines.
 async fn post(admin: SocketAddr, query: Value, headers: &str) -> Answer {
     let body = query.to_string();
     let length = body.len();
@@ -53,7 +54,7 @@ async fn runs(node: &Running) -> bool {
     node.get("/api/reads").await.json()["reads"][0]["kind"] == "query"
 }
 
-/// Waits until nothing runs, and no memory is held for queries.
+/// Waits until no read is running and no memory is held for queries.
 async fn idle(node: &Running) {
     eventually("the query to end", async || {
         node.get("/api/reads").await.json()["reads"] == json!([])
@@ -201,7 +202,7 @@ async fn a_query_is_listed_and_ends_when_it_is_cancelled() {
     let node = start().await;
     let running = tokio::spawn(post(node.admin, json!({ "sql": endless() }), ""));
     eventually("the query to run", async || runs(&node).await).await;
-    // Time to get into the join.
+    // Waits until the join is running.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let read = node.get("/api/reads").await.json()["reads"][0].clone();
     assert_eq!(read["text"], endless());

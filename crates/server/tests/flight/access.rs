@@ -45,7 +45,7 @@ async fn each_token_opens_its_own_buckets_only() {
     let mut reader = node.client_with("token-of-reader").await;
     let mut writer = node.client_with("token-of-writer").await;
 
-    // Cached data is guarded like any other.
+    // Cached data is protected like any other data.
     assert!(rows(&mut admin, lake()).await.num_rows() > 0);
     assert!(rows(&mut admin, pond()).await.num_rows() > 0);
     assert!(rows(&mut reader, lake()).await.num_rows() > 0);
@@ -91,7 +91,7 @@ async fn a_user_and_a_password_are_exchanged_for_a_token() {
     let mut client = node.client().await;
     client.add_header("authorization", &basic("reader:secret of reader")).unwrap();
     assert!(client.handshake("").await.unwrap().is_empty());
-    // The password itself serves, too.
+    // The password itself is accepted as well.
     assert!(client.get_schema(command(json!({"path": "lake/orders/1.parquet"}))).await.is_ok());
 
     let mut request = Request::new(futures::stream::iter([HandshakeRequest::default()]));
@@ -105,7 +105,7 @@ async fn a_user_and_a_password_are_exchanged_for_a_token() {
         client.add_header("authorization", &basic(wrong)).unwrap();
         assert_eq!(refusal(client.handshake("").await).0, Code::Unauthenticated, "{wrong}");
     }
-    // A node without keys lets in any client.
+    // A node without keys admits any client.
     let open = Running::start().await;
     assert!(open.client().await.handshake("").await.unwrap().is_empty());
 }
@@ -180,7 +180,7 @@ async fn nodes_that_share_a_secret_take_each_others_tickets() {
     let ticket = tickets(&info).remove(0);
     assert_eq!(get(&mut stranger.client().await, ticket.clone()).await.0, Code::PermissionDenied);
 
-    // The folders differ, and so do their files: the other node reports that its file changed.
+    // The folders differ, and so do their files: the other node reports that its file has changed.
     let (code, said) = get(&mut other.client().await, ticket).await;
     assert!(matches!(code, Code::Aborted), "{code:?} {said}");
 }
@@ -252,7 +252,7 @@ async fn hostile_commands_are_refused_and_the_node_goes_on() {
     let refused = client.get_flight_info(FlightDescriptor::new_cmd(bytes)).await;
     assert_eq!(refusal(refused).0, Code::InvalidArgument);
 
-    // Long, but valid: any answer will do, and the node must survive.
+    // Long but valid queries: any answer is acceptable, as long as the node survives.
     for sql in [
         "n = 1 OR ".repeat(6_000) + "n = 2",
         "n = 1 AND ".repeat(6_000) + "n = 1",

@@ -216,7 +216,7 @@ async fn actions_warm_evict_and_tell() {
     let mut client = node.client().await;
     let actions: Vec<_> = client.list_actions().await.unwrap().try_collect().await.unwrap();
     let names: Vec<_> = actions.iter().map(|action| action.r#type.as_str()).collect();
-    // Those of Flight SQL follow.
+    // The actions of Flight SQL follow.
     assert_eq!(names[..5], ["warm", "evict", "stats", "cluster", "healthcheck"]);
     let mut act = async |name: &str, body: Value| -> Value {
         let answers: Vec<_> =

@@ -92,7 +92,7 @@ impl Running {
         client
     }
 
-    /// Reads the file without the node.
+    /// Reads the file directly, without the node.
     pub(crate) fn file(&self, path: &str) -> RecordBatch {
         let file = File::open(self.folder.path().join(path)).unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
@@ -106,7 +106,7 @@ impl Running {
         eventually("streams to end", is_idle).await;
     }
 
-    /// Returns the number of column chunks decoded or read past the cache.
+    /// Returns the number of column chunks that were decoded or read past the cache.
     pub(crate) fn decoded(&self) -> u64 {
         let stats = self.node.columns().stats();
         stats.decoded_chunks + stats.streamed_units
@@ -125,7 +125,7 @@ pub(crate) fn key(id: &str, buckets: &[&str], write: bool) -> AccessKeyConfig {
     }
 }
 
-/// Writes row groups of numbers, of repeated names and of long distinct texts.
+/// Writes row groups with a column of numbers, one of repeated names, and one of long distinct texts.
 pub(crate) fn write(path: &Path, first: usize, row_groups: usize) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(ROWS)).build();
     let batch = |group: usize| {
@@ -147,7 +147,7 @@ pub(crate) fn write(path: &Path, first: usize, row_groups: usize) {
     settle(path, 3_600);
 }
 
-/// Sets a file's modification time `seconds` back: a recent file counts as one that may still change.
+/// Sets a file's modification time `seconds` back: a recent file is assumed to be still changing.
 pub(crate) fn settle(path: &Path, seconds: u64) {
     let file = File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
@@ -195,7 +195,7 @@ pub(crate) fn plain(batch: &RecordBatch) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
 }
 
-/// Returns code and message of a refusal.
+/// Returns the code and message of a refusal.
 pub(crate) fn refusal<T>(answer: Result<T, FlightError>) -> (Code, String) {
     match answer.err() {
         Some(FlightError::Tonic(status)) => (status.code(), status.message().to_owned()),

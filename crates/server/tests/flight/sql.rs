@@ -1,4 +1,4 @@
-//! Flight SQL over sockets: queries, prepared statements, metadata, rights, and what is refused.
+//! Flight SQL over sockets: queries, prepared statements, metadata, rights, and refusals.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ async fn connect_with(node: &Running, token: &str) -> Client {
     client
 }
 
-/// Returns all rows of a flight, whose batches have its schema.
+/// Returns all rows of a flight, and checks that the batches have its schema.
 async fn rows_of(client: &mut Client, info: FlightInfo) -> Result<RecordBatch, FlightError> {
     let schema = Arc::new(info.clone().try_decode_schema().unwrap());
     let mut batches = Vec::new();
@@ -83,7 +83,7 @@ fn texts(rows: &RecordBatch, column: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_brings_its_rows() {
-    // Groups by strings allocate blocks of 2 MiB.
+    // Grouping by strings allocates blocks of 2 MiB.
     let node = Running::start_with(|config| config.settings.memory = ByteSize::mib(256)).await;
     let mut client = connect(&node).await;
     let sql = "SELECT name, count(*) AS rows, min(n) AS first FROM lake.big WHERE n >= 7 GROUP BY name ORDER BY name";
@@ -182,7 +182,7 @@ async fn a_prepared_statement_is_run_with_its_parameters() {
     for (numbers, names, found) in [
         (vec![100], vec!["name 3"], vec![101, 108]),
         (vec![ALL_ROWS], vec!["name 3"], vec![]),
-        // Each row of parameters is a run of its own.
+        // The query runs once for each row of parameters.
         (vec![0, 70], vec!["name 1", "name 0"], vec![1, 8, 70, 77]),
     ] {
         prepared.set_parameters(values(numbers, names)).unwrap();
@@ -197,7 +197,7 @@ async fn a_prepared_statement_is_run_with_its_parameters() {
     assert_eq!((code, said.contains("2 parameters")), (Code::InvalidArgument, true), "{said}");
     prepared.close().await.unwrap();
 
-    // The type of this column is that of the value.
+    // The type of this column is that of the bound value.
     let mut prepared = client.prepare("SELECT ? AS a".to_owned(), None).await.unwrap();
     let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     prepared.set_parameters(RecordBatch::try_from_iter([("a", text)]).unwrap()).unwrap();
@@ -283,13 +283,13 @@ async fn a_key_reads_and_sees_its_own_buckets_and_prefixes_only() {
     let mut reader = connect_with(&node, "token-of-reader").await;
     let mut limited = connect_with(&node, "token-of-limited").await;
 
-    // What is cached is guarded like anything else.
+    // Cached data is protected like any other data.
     let lake = "SELECT count(DISTINCT name) FROM lake.big";
     let pond = "SELECT count(DISTINCT name) FROM pond.p";
     assert_eq!(number(&mut admin, lake).await, 7);
     assert_eq!(number(&mut admin, pond).await, 7);
     assert_eq!(number(&mut reader, lake).await, 7);
-    // The only bucket of this key.
+    // The key has access to a single bucket, so the name needs no bucket.
     assert_eq!(number(&mut reader, "SELECT count(DISTINCT name) FROM big").await, 7);
     let within = "SELECT count(DISTINCT name) FROM lake.\"orders/1\"";
     assert_eq!(number(&mut limited, within).await, 7);
@@ -321,7 +321,7 @@ async fn a_key_reads_and_sees_its_own_buckets_and_prefixes_only() {
         assert_eq!(texts(&rows_of(client, info).await.unwrap(), "table_name"), expected);
     }
 
-    // A ticket is for the key that it was issued to.
+    // A ticket is valid only for the key that it was issued to.
     let info = admin.execute(pond.to_owned(), None).await.unwrap();
     let of_another = reader.do_get(tickets(&info).remove(0)).await.map(drop);
     assert_eq!(refusal(of_another).0, Code::PermissionDenied);
@@ -454,7 +454,7 @@ async fn errors_say_what_to_do() {
     eventually("the memory of the queries to be free", is_free).await;
 }
 
-/// A query that takes hours, and gives no row before its end: each row of a join meets thousands.
+/// A query that takes hours and yields no row until its end: each row of a join matches thousands.
 const ENDLESS: &str = "SELECT count(*) FROM lake.big a JOIN (SELECT b.name FROM lake.big b JOIN lake.big c \
                        ON b.name = c.name) d ON a.name = d.name";
 
@@ -468,7 +468,7 @@ async fn a_query_is_listed_and_can_be_cancelled_at_the_admin_door() {
 
     let is_listed = async || ask_admin(&node, "GET", "/api/reads", "").await["reads"][0]["kind"] == "query";
     eventually("the query to run", is_listed).await;
-    // Time to get into the join.
+    // Waits until the join is running.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let read = ask_admin(&node, "GET", "/api/reads", "").await["reads"][0].clone();
     assert_eq!(read["text"], ENDLESS);

@@ -1,4 +1,4 @@
-//! Streams: a slow client holds the scan back, a disconnect ends it, and a stopping node lets it finish.
+//! Streams: a slow client slows down the scan, a disconnect cancels it, and a stopping node lets it finish.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tonic::Code;
 
 use super::node::{ROW_GROUPS, ROWS, Running, command, plain, refusal, tickets};
 
-/// Begins a stream of all 64 MiB and reads one batch. The limit makes it one endpoint.
+/// Starts a stream of all 64 MiB and reads one batch. The row limit makes it a single endpoint.
 async fn begun(node: &Running) -> (FlightRecordBatchStream, RecordBatch) {
     let mut client = node.client().await;
     let all = command(json!({"path": "lake/big.parquet", "limit": u64::MAX, "dictionary": false}));
@@ -38,7 +38,7 @@ async fn settled(node: &Running) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_waits_holds_the_scan_back() {
-    // Room for all of it, so that only the client holds it back.
+    // There is memory for all of the data, so that only the client holds the scan back.
     let node = Running::start_with(|config| config.settings.memory = ByteSize::gib(1)).await;
     let (batches, first) = begun(&node).await;
     let decoded = settled(&node).await;
@@ -68,7 +68,7 @@ async fn a_client_that_goes_away_ends_the_scan() {
     assert!(decoded < 3 * ROW_GROUPS as u64, "{decoded}");
 }
 
-/// Asks the admin door, and returns the JSON that it answers.
+/// Sends a request to the admin door, and returns the JSON answer.
 pub(crate) async fn ask_admin(node: &Running, method: &str, path: &str, body: &str) -> Value {
     let mut stream = TcpStream::connect(node.admin).await.unwrap();
     let length = body.len();
@@ -130,7 +130,7 @@ async fn a_stream_under_way_is_finished_before_the_node_stops() {
 async fn a_stream_that_takes_too_long_is_cut_off_when_the_node_stops() {
     let node = Running::start_with(|config| config.settings.drain_timeout = Duration::from_millis(300)).await;
     let (batches, _) = begun(&node).await;
-    // A connection that never sent a byte does not delay the node, either.
+    // A connection that never sent a byte does not delay the node either.
     let _silent = TcpStream::connect(node.flight).await.unwrap();
     node.stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(10), node.served).await.unwrap().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Access control: signatures, presigned URLs, and the buckets and rights of a key.
+//! Access control: signatures, presigned URLs, and the buckets and rights of keys.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +7,8 @@ use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path, si
 
 use crate::client::{Setup, TestNode, sign};
 
-/// Starts a node with two buckets, each with an object `a`; a reader of one, a writer of the other, and a key for
-/// everything.
+/// Starts a node with two buckets, each containing an object `a`, with a key that reads one bucket, a key that writes
+/// the other, and a key for everything.
 async fn guarded() -> (TestNode, Arc<InMemory>) {
     let lake = Arc::new(InMemory::new());
     let pond = Arc::new(InMemory::new());
@@ -172,7 +172,7 @@ async fn a_signed_url_expires_and_is_not_valid_for_years() {
 
 #[tokio::test]
 async fn a_signed_url_cannot_be_made_into_a_copy() {
-    // The holder of a URL to put one object could otherwise read any other by adding a header to it.
+    // Otherwise the holder of a URL for putting one object could read any other by adding a header.
     let (node, _) = guarded().await;
     let put = presigned(&node, "admin", Method::PUT, "lake", "new", Duration::from_secs(60)).await;
     let answer = node.send("PUT", &put, &[("x-amz-copy-source", "/pond/a")], b"").await;

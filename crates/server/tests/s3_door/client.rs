@@ -1,4 +1,4 @@
-//! A node to test, and its two clients.
+//! A node under test and its two clients.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub(crate) struct TestNode {
     pub(crate) node: Arc<Node>,
 }
 
-/// Parameters of a node.
+/// Configuration of a node.
 pub(crate) struct Setup {
     config: NodeConfig,
     origins: Vec<Origin>,
@@ -42,7 +42,7 @@ impl Setup {
         Self { config, origins: Vec::new() }
     }
 
-    /// Sets the memory of the process.
+    /// Sets the memory of the node.
     pub(crate) fn memory(mut self, memory: ByteSize) -> Self {
         self.config.settings.memory = memory;
         self
@@ -60,13 +60,13 @@ impl Setup {
         self
     }
 
-    /// Makes the last added bucket one that is revalidated only after an hour.
+    /// Makes the bucket added last one that is revalidated only after an hour.
     pub(crate) fn rarely_asked(mut self) -> Self {
         self.config.buckets.last_mut().unwrap().consistency = Consistency::Ttl(Duration::from_secs(3600));
         self
     }
 
-    /// Makes the last added bucket read-only.
+    /// Makes the bucket added last read-only.
     pub(crate) fn read_only(mut self) -> Self {
         self.config.buckets.last_mut().unwrap().read_only = true;
         self
@@ -103,7 +103,7 @@ pub(crate) async fn lake() -> (TestNode, Arc<InMemory>) {
 }
 
 impl TestNode {
-    /// Returns object_store's client for a bucket, with the key `id`; without one it does not sign.
+    /// Returns object_store's client for a bucket, with the key `id`; without a key, it does not sign requests.
     pub(crate) fn s3(&self, bucket: &str, id: Option<&str>) -> AmazonS3 {
         let builder = AmazonS3Builder::new()
             .with_endpoint(format!("http://{}", self.address))
@@ -136,7 +136,7 @@ impl TestNode {
         self.send("GET", target, headers, b"").await
     }
 
-    /// Sends a request as is, without encoding anything.
+    /// Sends a request verbatim, without encoding anything.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -168,7 +168,7 @@ impl TestNode {
         Answer::parse(&received, bytes.starts_with(b"HEAD"))
     }
 
-    /// Sends a request signed by the key `id`, including its headers.
+    /// Sends a request signed by the key `id`, with its headers covered.
     pub(crate) async fn send_signed(
         &self,
         id: &str,
@@ -205,8 +205,8 @@ pub(crate) fn sign(
     request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// Returns the headers of a request signed by the key `id` with an unsigned body: x-amz-content-sha256 is a keyword
-/// that object_store's signer does not support, so this implements Signature Version 4.
+/// Returns the headers of a request signed by the key `id` with an unsigned body. x-amz-content-sha256 is then a
+/// keyword, which object_store's signer does not support, so this function implements Signature Version 4.
 pub(crate) fn sign_streaming(
     host: &str,
     id: &str,

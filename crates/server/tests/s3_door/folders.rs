@@ -1,4 +1,4 @@
-//! A folder as the origin: names that a file system refuses, and abandoned uploads.
+//! Folders as origins: names that a file system rejects, and abandoned uploads.
 
 use std::{
     path::Path,
@@ -12,7 +12,7 @@ use crate::{
     eventually::eventually,
 };
 
-/// Starts a node over a folder that holds the file `file` and, in the folder `folder`, the file `a`.
+/// Starts a node over a folder that contains the file `file` and the folder `folder`, which contains the file `a`.
 async fn folder() -> (TestNode, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("folder")).unwrap();
@@ -22,7 +22,7 @@ async fn folder() -> (TestNode, tempfile::TempDir) {
     (Setup::new().origin("lake", origin).start().await, folder)
 }
 
-/// Returns keys that the folder cannot hold: too long names, a key below a file, and a folder.
+/// Returns keys that the folder cannot store: names that are too long, a key below a file, and a folder.
 fn impossible() -> Vec<String> {
     let long = "n".repeat(256);
     let below = [format!("new/{long}"), format!("{long}/a"), "file/a".into(), "file/a/b".into()];
@@ -81,7 +81,7 @@ fn age(file: &Path, days: u64) {
     std::fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
 }
 
-/// Writes an upload with one part below `folder`, with marker and part of the given ages in days.
+/// Writes an upload with one part below `folder`; the marker and the part have the given ages in days.
 fn leave_upload(folder: &Path, id: &str, marker: u64, part: u64) {
     let staged = folder.join(".stylobate-uploads").join(id);
     std::fs::create_dir_all(&staged).unwrap();

@@ -1,4 +1,4 @@
-//! ListBuckets and both versions of ListObjects, and queries about a bucket.
+//! ListBuckets, both versions of ListObjects, and queries about a bucket.
 
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 
@@ -164,7 +164,7 @@ async fn a_bucket_is_named_by_the_path_or_by_the_host() {
         ("LAKE.localhost", "/lake/a"),
         ("localhost", "/lake/a"),
         ("127.0.0.1:9000", "/lake/a"),
-        // A node without keys answers to names of its own machine.
+        // A node without keys answers to the names of its own machine.
         ("some.proxy.example", "/lake/a"),
     ] {
         let answer = node.get(target, &[("host", host)]).await;

@@ -32,8 +32,8 @@ async fn a_whole_object_comes_with_what_is_known_of_it() {
     assert_eq!(answer.header("x-amz-request-id").unwrap().len(), 16);
 }
 
-/// A GET without query or conditions takes the fast path; a meaningless parameter sends the same request down the
-/// full path.
+/// A GET without a query or conditions takes the fast path; a meaningless parameter sends the same request through
+/// the full path.
 #[tokio::test]
 async fn the_short_way_and_the_long_way_answer_alike() {
     let node = ten_bytes().await;
@@ -250,7 +250,7 @@ async fn no_key_leads_out_of_its_bucket() {
             );
             assert_ne!(answer.body, "secret", "{method} {target}");
         }
-        // A folder stores such a key, distinct from any that it resembles.
+        // A folder can store such a key, which is distinct from all similar ones.
         let put = node.send("PUT", target, &[], b"mine").await;
         let got = node.get(target, &[]).await;
         assert!(put.status >= 400 || got.body == "mine", "PUT {target}: {}", put.status);
@@ -273,7 +273,7 @@ async fn a_folder_gives_the_type_that_the_extension_says() {
     assert_eq!(answer.header("content-type"), Some("application/vnd.apache.parquet"));
 }
 
-/// A store whose objects have no strong ETag and whose bytes break off half way.
+/// A store whose objects have no strong ETag, and whose bytes are cut off half way.
 #[derive(Debug)]
 struct Broken(InMemory);
 
@@ -313,7 +313,7 @@ impl ObjectStore for Broken {
         let failure =
             object_store::Error::Generic { store: "S3", source: "https://h/?X-Amz-Signature=s".into() };
         let breaks_off = async {
-            // Long enough for the preceding data to be sent.
+            // Waits long enough for the preceding data to be sent.
             tokio::time::sleep(Duration::from_millis(100)).await;
             Err(failure)
         };

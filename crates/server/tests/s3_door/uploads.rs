@@ -1,4 +1,4 @@
-//! Bodies as today's clients send them: aws-chunked, with checksums in headers and trailers, and damaged ones.
+//! Bodies as current clients send them: aws-chunked, with checksums in headers and trailers, as well as damaged ones.
 
 use object_store::{ObjectStoreExt, path::Path};
 use stylobate_storage::ByteSize;
@@ -110,7 +110,7 @@ async fn a_node_with_keys_checks_trailers_and_bodies() {
     }
 
     assert_eq!(store.get(&Path::from("a")).await.unwrap().bytes().await.unwrap(), "hello");
-    // The signature covers the hash of one body, but another is sent.
+    // The signature covers the hash of one body, but a different body is sent.
     let signed = sign(&format!("http://{}/lake/b", node.address), "me", "PUT", &[], b"hello");
     let headers: Vec<_> = signed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let put = node.send("PUT", "/lake/b", &headers, b"hallo").await;

@@ -1,4 +1,4 @@
-//! A folder whose files appear when all of them are complete.
+//! A folder whose files become visible once all of them are complete.
 
 use std::{
     fs::{self, File, Permissions},
@@ -12,11 +12,11 @@ use tempfile::{Builder, TempDir};
 
 use crate::{failure::usage, rows::UNFINISHED_WRITES_TIMEOUT};
 
-/// Temporary files for a folder. Removed on drop, once no thread writes into it.
+/// Temporary files for a folder. Removed on drop, after all threads have finished writing to it.
 #[derive(Debug)]
 pub(super) struct NewFolder {
     target: PathBuf,
-    /// Next to a new folder, and inside an existing one, which may be a mount point.
+    /// Located next to a new folder, but inside an existing one, which may be a mount point.
     temporary: Option<TempDir>,
     path: PathBuf,
     is_new: bool,
@@ -25,14 +25,14 @@ pub(super) struct NewFolder {
 impl Drop for NewFolder {
     fn drop(&mut self) {
         if self.temporary.is_some() {
-            // A sink that was given up may still be creating its file, and the folder with it.
+            // An abandoned sink may still be creating its file, and with it the folder.
             wait_for_unfinished_writes(UNFINISHED_WRITES_TIMEOUT);
         }
     }
 }
 
 impl NewFolder {
-    /// Prepares files for a folder that is missing or empty, or has any content with `replace`.
+    /// Prepares to write into a folder that is missing or empty or, with `replace`, has any content.
     pub(super) fn create(target: &Path, replace: bool) -> Result<Self> {
         let shown = target.display();
         if target.to_string_lossy().contains("://") {
@@ -52,7 +52,7 @@ impl NewFolder {
             Err(_) => true,
         };
 
-        // Without a trailing slash, which would give an empty file name.
+        // Removes a trailing slash, which would yield an empty file name.
         let target: PathBuf = target.components().collect();
         let beside = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -78,13 +78,13 @@ impl NewFolder {
         &self.path
     }
 
-    /// Publishes the files: all at once in a new folder, and one by one in an existing folder.
+    /// Publishes the files: into a new folder all at once, into an existing one file by file.
     pub(super) fn publish(mut self, names: &[String]) -> Result<()> {
         let target = self.target.clone();
         let naming = || format!("naming {}", target.display());
         let changed = if self.is_new {
             fs::rename(&self.path, &target).with_context(naming)?;
-            // The folder was renamed.
+            // The folder was renamed, so there is nothing to remove.
             let _ = self.temporary.take().map(TempDir::keep);
             target
                 .parent()

@@ -81,7 +81,7 @@ pub(super) struct ExportArgs {
     quiet: bool,
 }
 
-/// The formats, which need no help but that of the option.
+/// The formats. They need no help beyond that of the option.
 const FORMATS: [(WriteFormat, &str); 5] = [
     (WriteFormat::Parquet, ""),
     (WriteFormat::Orc, ""),
@@ -170,7 +170,7 @@ impl ExportArgs {
         drain(schema, batches, format, TableLimits::default(), destination, progress).await
     }
 
-    /// Returns a unique file name for a type, whose name may not be a valid file name.
+    /// Returns a unique file name for a type, whose own name may not be a valid file name.
     fn file_name(&self, name: &str, taken: &mut HashSet<String>) -> String {
         let plain = |letter: char| if letter == '/' || letter.is_control() { '_' } else { letter };
         let mut stem: String = name.chars().map(plain).collect();

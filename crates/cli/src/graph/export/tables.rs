@@ -1,4 +1,4 @@
-//! The vertices and edges of a graph as tables: schemas and streams of rows.
+//! Tables of the vertices and edges of a graph: schemas and streams of rows.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,7 +13,7 @@ use stylobate_graph::graphar::{EdgeInfo, Edges, Graph, LabelFilter, Vertices};
 
 use crate::{failure::usage, graph::free_name::free_name};
 
-/// Rows per batch: chunks may have millions.
+/// Rows per batch: chunks may have millions of rows.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The table of a vertex type or edge type.
@@ -39,7 +39,7 @@ pub(super) fn tables(graph: &Graph, keys: bool, labels: bool) -> Result<Vec<Expo
     Ok(tables)
 }
 
-/// Builds the table of a vertex type: its properties in the order of the graph file, then labels.
+/// Builds the table of a vertex type: its properties in the order of the graph file, followed by its labels.
 fn vertices(view: Vertices, labels: &[String]) -> Result<ExportTable> {
     let name = view.vertex_type().to_owned();
     let mut fields: Vec<FieldRef> = view.schema().fields().iter().skip(1).cloned().collect();
@@ -65,7 +65,7 @@ fn vertices(view: Vertices, labels: &[String]) -> Result<ExportTable> {
 /// Streams vertices by chunk, with the names of their labels.
 struct LabeledVertices {
     view: Vertices,
-    /// The labels, each with a view of its vertices.
+    /// The labels, each with a view of the vertices that have it.
     labels: Vec<(String, Vertices)>,
     schema: SchemaRef,
 }
@@ -106,7 +106,7 @@ impl LabeledVertices {
     }
 }
 
-/// Builds the list of label names of each row.
+/// Builds the list of label names for each row.
 fn named(have: &[(&String, Option<BooleanBuffer>)], rows: usize) -> arrow::array::ListArray {
     let mut lists = ListBuilder::new(StringBuilder::new());
     for row in 0..rows {
@@ -121,7 +121,7 @@ fn named(have: &[(&String, Option<BooleanBuffer>)], rows: usize) -> arrow::array
     lists.finish()
 }
 
-/// Builds the table of an edge type: both ends, then properties.
+/// Builds the table of an edge type: both ends, followed by the properties.
 fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
     let view = graph.edges(&info.src_type, &info.edge_type, &info.dst_type)?;
     let ends = if keys {
@@ -161,7 +161,7 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
     Ok(ExportTable { name: info.name(), schema, batches: batches.boxed() })
 }
 
-/// Returns a view of the vertices of a type with only their primary key.
+/// Returns a view of the vertices of a type that contains only their primary key.
 fn keys_of(graph: &Graph, vertex_type: &str) -> Result<Vertices> {
     let key = graph.info().vertex(vertex_type).and_then(|info| info.primary());
     let none = || usage(format!("vertices of type {vertex_type} have no primary key: leave out --keys"));
@@ -191,7 +191,7 @@ fn of_columns(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// Splits the batches into smaller ones.
+/// Splits batches into smaller ones.
 fn sliced(
     batches: impl Stream<Item = Result<RecordBatch>> + Send,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {

@@ -37,7 +37,7 @@ use crate::{
 
 /// Default memory, capped at half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
-/// Maximum cache memory for sources, which are read only once.
+/// Maximum cache memory for the sources, each of which is read only once.
 const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 const EXAMPLES: &str = "\
@@ -188,7 +188,7 @@ async fn import(args: &ImportArgs) -> Result<()> {
     ImportSummary { written: &written, output, seconds: started.elapsed().as_secs_f64() }.print(args)
 }
 
-/// All sources, opened and checked for the required columns.
+/// All sources, opened and checked for the columns that they need.
 struct ImportSources {
     vertices: Vec<OpenedImportSource>,
     edges: Vec<OpenedImportSource>,
@@ -300,7 +300,7 @@ impl ImportArgs {
         self.memory.unwrap_or_else(|| ByteSize::bytes(MEMORY.as_u64().min(half)))
     }
 
-    /// Builds the write options. The command line takes precedence over the plan.
+    /// Builds the write options. Flags take precedence over the plan.
     fn write_options(&self, plan: &ImportPlan, memory: ByteSize) -> GraphWriteOptions {
         let mut options = GraphWriteOptions::default().with_memory(memory);
         let typed = self.format.map(|format| match format {

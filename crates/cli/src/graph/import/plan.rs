@@ -5,7 +5,7 @@ use stylobate_graph::{
     graphar::{AdjacencyOrder, FileType},
 };
 
-/// A graph and its sources.
+/// A graph to create and its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::graph) struct ImportPlan {
     pub(in crate::graph) name: Option<String>,
@@ -24,7 +24,7 @@ pub(in crate::graph) struct VertexImportPlan {
     pub(in crate::graph) vertex_type: String,
     pub(in crate::graph) source: ImportSourcePlan,
     pub(in crate::graph) key: Option<String>,
-    /// The labels of all vertices, or the possible labels of the labels column.
+    /// The labels of all vertices; with a labels column, the labels that may occur in it.
     pub(in crate::graph) labels: Vec<String>,
     pub(in crate::graph) labels_column: Option<String>,
     pub(in crate::graph) chunk_size: Option<u64>,
@@ -49,15 +49,15 @@ pub(in crate::graph) struct EdgeImportPlan {
     pub(in crate::graph) groups: Vec<Vec<String>>,
 }
 
-/// The location of a source, and its columns to read.
+/// The location of a source, and the columns to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::graph) struct ImportSourcePlan {
     pub(in crate::graph) path: String,
-    /// `None`: determined by the file names.
+    /// `None` to derive it from the file names.
     pub(in crate::graph) kind: Option<ImportSourceKind>,
-    /// `None`: a comma, or a tab if the file names say so.
+    /// `None` for a comma, or for a tab if the file names imply it.
     pub(in crate::graph) delimiter: Option<u8>,
-    /// `None`: all columns unchanged.
+    /// `None` for all columns, unchanged.
     pub(in crate::graph) columns: Option<Vec<ImportColumnPlan>>,
 }
 
@@ -77,7 +77,7 @@ pub(in crate::graph) struct ImportColumnPlan {
     pub(in crate::graph) column: String,
     /// Name in the graph.
     pub(in crate::graph) name: String,
-    /// `None`: the type of the source.
+    /// `None` to keep the type of the source.
     pub(in crate::graph) property_type: Option<PropertyType>,
     pub(in crate::graph) is_nullable: bool,
 }

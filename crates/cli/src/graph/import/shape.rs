@@ -1,4 +1,4 @@
-//! The projection of a source: its columns, their names and their types.
+//! The projection of a source: selects, renames and casts its columns.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use stylobate_graph::PropertyType;
 
 use super::plan::ImportColumnPlan;
 
-/// Selects, renames and casts columns.
+/// Projection that selects, renames and casts columns.
 #[derive(Clone, Debug)]
 pub(super) struct ImportProjection {
     /// Indexes of the input columns.
@@ -23,7 +23,7 @@ pub(super) struct ImportProjection {
 }
 
 impl ImportProjection {
-    /// Creates the projection of a plan; without one, of all columns.
+    /// Creates the projection of a plan; without a plan, that of all columns.
     pub(super) fn new(input: &SchemaRef, plan: Option<&[ImportColumnPlan]>) -> Result<Self> {
         let Some(plan) = plan else {
             return Ok(Self { places: (0..input.fields().len()).collect(), schema: input.clone() });
@@ -49,7 +49,7 @@ impl ImportProjection {
         &self.schema
     }
 
-    /// Projects a batch; the error names the column that cannot be converted.
+    /// Projects a batch. The error names the column that cannot be converted.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let taken = self.places.iter().zip(self.schema.fields()).map(|(place, field)| {
             let wrong = |reason: String| format!("column {}: {reason}", field.name());
@@ -69,8 +69,8 @@ impl ImportProjection {
     }
 }
 
-/// Returns the Arrow type to cast a column to for a property type. Timestamps keep precision that the graph cannot
-/// store, so that it is an error and not lost.
+/// Returns the Arrow type to which a column is cast for a property type. Timestamps keep a precision that the graph
+/// cannot store, so that the loss of precision becomes an error instead of going unnoticed.
 pub(super) fn target(from: &DataType, to: &PropertyType) -> DataType {
     match (from, to) {
         (DataType::Timestamp(..), PropertyType::Timestamp) => from.clone(),

@@ -1,4 +1,4 @@
-//! Opening of sources of any format: schema, and rows in the form to write.
+//! Opens sources of any format: their schema, and their rows in the form in which they are written.
 
 use std::num::NonZeroUsize;
 
@@ -41,7 +41,7 @@ enum ImportScan {
 }
 
 impl ImportSourceOpener<'_> {
-    /// Finds the source and its columns. All values of text files are read to infer types.
+    /// Finds the source and its columns. To infer types, reads all values of text files.
     pub(in crate::graph) async fn open(&self, plan: &ImportSourcePlan) -> Result<OpenedImportSource> {
         let source = Source::Url { url: plan.path.clone(), options: self.options.to_vec() };
         let (rows, shape) = match self.format(plan, &source).await? {
@@ -133,7 +133,7 @@ impl OpenedImportSource {
         }
     }
 
-    /// Streams the rows. Dropping the stream ends the read.
+    /// Streams the rows. Dropping the stream cancels the read.
     pub(in crate::graph) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
         let Self { rows, shape, name } = self;
         let batches: BoxStream<'static, Result<RecordBatch, GraphError>> = match rows {
@@ -148,7 +148,7 @@ impl OpenedImportSource {
     }
 }
 
-/// Returns the columns of the source without duplicates.
+/// Returns the distinct columns of the source.
 fn names(columns: &[ImportColumnPlan]) -> Vec<&str> {
     let mut names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
     names.sort_unstable();
@@ -156,7 +156,8 @@ fn names(columns: &[ImportColumnPlan]) -> Vec<&str> {
     names
 }
 
-/// Returns the type to parse a column of a text file as, if the plan has one. Lists are parsed from strings later.
+/// Returns the type as which a column of a text file is parsed, if the plan sets one. Lists are parsed from strings
+/// later.
 fn text_type(column: &ImportColumnPlan) -> Option<DataType> {
     let data_type = target(&DataType::Utf8, column.property_type.as_ref()?);
     Some(if data_type.is_nested() { DataType::Utf8 } else { data_type })

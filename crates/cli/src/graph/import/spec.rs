@@ -1,4 +1,4 @@
-//! The plan of an import from a specification file of GraphAr's own importer.
+//! Import plans from specification files of GraphAr's own importer.
 
 use std::{collections::HashSet, fmt::Display, fs, path::Path, str::FromStr};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{failure::usage, graph::free_name::free_name, rows::delimiter};
 
-/// Target names of columns that hold vertex indexes.
+/// Target names of the columns that hold vertex indexes.
 const INDEXES: [&str; 2] = ["_graphArSrcIndex", "_graphArDstIndex"];
 
 /// Reads the plan from a file.
@@ -93,7 +93,7 @@ fn vertex(at: &SpecContext<'_>, yaml: ImportVertexYaml) -> Result<VertexImportPl
         source.columns.0.clone()
     };
 
-    // Without properties, all columns are properties.
+    // If no properties are given, all columns are properties.
     let columns =
         if properties.is_empty() { None } else { Some(property_columns(at, &columns, &properties)?) };
     Ok(VertexImportPlan {
@@ -130,7 +130,7 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
             .collect();
     }
 
-    // If both ends have the same key, the first of its columns belongs to the source.
+    // If both ends use the same key, the first of its columns belongs to the source vertex.
     let mut taken: HashSet<String> = properties.iter().map(|property| property.name.clone()).collect();
     let mut columns = Vec::new();
     let mut end_names = Vec::new();
@@ -166,7 +166,7 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
     })
 }
 
-/// Returns the key property by which edges identify the vertices at one end.
+/// Returns the key property by which edges identify the vertices at one of their ends.
 fn end(
     at: &SpecContext<'_>,
     side: &str,
@@ -221,7 +221,7 @@ fn names(groups: &[ImportGroupYaml]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Returns the format of all files of a type, which must be the same.
+/// Returns the format of all files of a type. Fails if they differ.
 fn file_type<'a>(
     at: &SpecContext<'_>,
     named: impl Iterator<Item = Option<&'a str>>,
@@ -248,7 +248,8 @@ fn order(at: &SpecContext<'_>, yaml: &ImportListYaml) -> Result<AdjacencyOrder> 
     Ok(AdjacencyOrder::new(ordered, side))
 }
 
-/// Returns the only source. An entry without a path, as in examples of the official importer, belongs to the next one.
+/// Returns the only source. An entry without a path, as in the official importer's examples, is merged into the next
+/// one.
 fn one_source(at: &SpecContext<'_>, sources: &[ImportSourceYaml]) -> Result<ImportSourceYaml> {
     let mut with_path = sources.iter().filter(|source| source.path.is_some());
     let first = with_path.next();

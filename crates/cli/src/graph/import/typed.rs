@@ -1,4 +1,4 @@
-//! The plan of an import from the command line.
+//! Import plans from the command line.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ pub(in crate::graph) struct ImportFlags<'a> {
     pub(in crate::graph) labels: &'a [String],
     pub(in crate::graph) by_index: bool,
     pub(in crate::graph) delimiter: Option<u8>,
-    /// Existing vertex types, which edges may refer to.
+    /// Existing vertex types, to which edges may refer.
     pub(in crate::graph) known: &'a [String],
 }
 
@@ -95,7 +95,7 @@ fn halves<'a>(text: &'a str, option: &str, form: &str) -> Result<(&'a str, &'a s
     }
 }
 
-/// Splits at the last colon, which begins the column names unless a slash follows: then it is part of a URL.
+/// Splits at the last colon, after which the column names begin unless a slash follows: it is then part of a URL.
 fn path_and_columns(source: &str) -> (&str, Option<&str>) {
     match source.rsplit_once(':') {
         Some((path, columns)) if !path.is_empty() && !columns.is_empty() && !columns.contains('/') => {
@@ -105,8 +105,8 @@ fn path_and_columns(source: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Splits the name of an edge type into its three parts. Names may contain underscores: the vertex types determine the
-/// split.
+/// Splits the name of an edge type into its three parts. Names may contain underscores, so the known vertex types
+/// determine the split.
 pub(in crate::graph) fn names<'a>(
     name: &'a str,
     vertex_types: &[&str],

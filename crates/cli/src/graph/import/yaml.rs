@@ -1,4 +1,4 @@
-//! The structure of a specification file. Scalars are strings: a property may be called `1.10` or `yes`.
+//! Data model of a specification file. Scalars are read as strings: a property may be called `1.10` or `yes`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
 
 use crate::failure::usage;
 
-/// The whole file.
+/// Root of a specification file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ImportSpecYaml {

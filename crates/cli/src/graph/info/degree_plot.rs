@@ -1,4 +1,4 @@
-//! Draws the distribution of degrees: for each edge type, the number of vertices by their number of edges.
+//! Draws degree distributions: for each edge type, the number of vertices over the number of their edges.
 
 use std::fmt::Write;
 
@@ -14,25 +14,25 @@ use crate::{
 };
 
 const MARGIN: f64 = 24.0;
-/// Panels side by side.
+/// Maximum panels side by side.
 const MAX_COLUMNS: usize = 2;
-/// Top edge of the first panel, and the size of a panel with the space around it.
+/// Top edge of the first panel, and the size of a panel including the space around it.
 const TOP: f64 = 76.0;
 const PANEL_WIDTH: f64 = 426.0;
 const PANEL_HEIGHT: f64 = 318.0;
-/// The plot within a panel.
+/// The plot area within a panel.
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 402.0;
 const PLOT_TOP: f64 = 62.0;
 const PLOT_BOTTOM: f64 = 250.0;
 /// Width at the left of the plot for vertices without edges, which a logarithmic axis cannot show.
 const ZERO_WIDTH: f64 = 30.0;
-/// Height of a bar of a single vertex.
+/// Height of a bar for a single vertex.
 const BASE: f64 = 8.0;
 const NAME_CHARACTERS: usize = 42;
-/// Number of marks above which only powers of ten are labelled.
+/// Maximum number of marks that are all labelled; with more, only powers of ten are labelled.
 const MAX_LABELS: usize = 7;
-/// Powers of ten of numbers of vertices and edges.
+/// Exclusive bound of the powers of ten on the axes of vertices and edges.
 const MAX_POWER: i32 = 20;
 
 /// Draws an SVG document. All panels have the same axes.
@@ -70,17 +70,17 @@ pub(super) fn draw(graph: &GraphSummary) -> String {
     plot.svg.finish()
 }
 
-/// Returns the colour of a direction.
+/// Returns the colour for a direction.
 fn paint(of: &DegreeStats) -> Paint {
     if of.direction == "out" { Paint::BLUE } else { Paint::RED }
 }
 
-/// Returns the degree at which a bucket ends.
+/// Returns the degree at which a bucket ends on the axis.
 fn end(bucket: DegreeBucket) -> f64 {
     bucket.to as f64 + 1.0
 }
 
-/// The picture, and the axes of its panels.
+/// The picture with the axes that all panels share.
 struct DegreePlot {
     svg: SvgDocument,
     degree_axis: LogAxis,
@@ -88,17 +88,17 @@ struct DegreePlot {
 }
 
 impl DegreePlot {
-    /// Returns the pixels from the left of a panel.
+    /// Returns the distance in pixels from the left of a panel.
     fn x(&self, degree: f64) -> f64 {
         LEFT + ZERO_WIDTH + self.degree_axis.share(degree) * (RIGHT - LEFT - ZERO_WIDTH)
     }
 
-    /// Returns the pixels from the top of a panel.
+    /// Returns the distance in pixels from the top of a panel.
     fn y(&self, vertices: f64) -> f64 {
         PLOT_BOTTOM - BASE - self.count_axis.share(vertices) * (PLOT_BOTTOM - BASE - PLOT_TOP)
     }
 
-    /// Draws an edge type at a position of the picture.
+    /// Draws the panel of an edge type at a position of the picture.
     fn panel(&mut self, edges: &EdgeTypeSummary, x: f64, y: f64) {
         self.svg.line(&format!("<g transform=\"translate({x:.1} {y:.1})\">"));
         let name = name_of(&edges.info);
@@ -152,7 +152,7 @@ impl DegreePlot {
         self.svg.upward_text(10.0, (PLOT_TOP + PLOT_BOTTOM) / 2.0, Paint::INK, "vertices");
     }
 
-    /// Draws the colour of a direction with its statistics.
+    /// Draws the statistics of a direction, with its colour as a legend.
     fn statistics(&mut self, of: &DegreeStats, baseline: f64) {
         let swatch = Area { x: 0.0, y: baseline - 6.5, width: 14.0, height: 4.0 };
         self.svg.rect(swatch, paint(of), " rx=\"2\"", &[]);
@@ -167,7 +167,7 @@ impl DegreePlot {
         self.svg.text(22.0, baseline, TextAnchor::Start, Paint::INK, &text);
     }
 
-    /// Draws the buckets of vertices with edges as steps over a shaded area.
+    /// Draws the buckets of vertices with edges as a stepped line above a shaded area.
     fn steps(&mut self, of: &DegreeStats) {
         let mut path = String::new();
         let mut reached: Option<f64> = None;
@@ -175,7 +175,7 @@ impl DegreePlot {
         for bucket in of.histogram.iter().filter(|bucket| bucket.from > 0) {
             let from = bucket.from as f64;
             let x = self.x(from);
-            // Vertices of no other degree lie between adjacent buckets.
+            // Draws adjacent buckets as one shape: no degrees lie between them.
             if reached != Some(from) {
                 let down = if reached.is_some() { format!("V{PLOT_BOTTOM:.1}") } else { String::new() };
                 let _ = write!(path, "{down}M{x:.1} {PLOT_BOTTOM:.1}");
@@ -195,7 +195,7 @@ impl DegreePlot {
         }
     }
 
-    /// Draws a bar for the vertices without edges. Those of `directions` stand side by side.
+    /// Draws a bar for the vertices without edges. The bars of all `directions` stand side by side.
     fn vertices_without_edges(&mut self, of: &DegreeStats, index: usize, directions: usize) {
         if of.without_edges == 0 {
             return;
@@ -207,7 +207,7 @@ impl DegreePlot {
         self.svg.rect(area, paint(of), " fill-opacity=\"0.6\"", &[]);
     }
 
-    /// Puts the numbers of each bucket over it.
+    /// Adds a tooltip with the figures of each bucket.
     fn tooltips(&mut self, degrees: &[DegreeStats]) {
         let mut buckets: Vec<DegreeBucket> = degrees.iter().flat_map(|of| &of.histogram).copied().collect();
         buckets.sort_unstable_by_key(|bucket| bucket.from);

@@ -12,7 +12,7 @@ use stylobate_graph::{
 
 use crate::rows::ProgressDisplay;
 
-/// Vertices per request, and requests in flight.
+/// Vertices per request, and maximum requests in flight.
 const AT_ONCE: u64 = 1 << 18;
 const UNDER_WAY: usize = 4;
 
@@ -28,7 +28,7 @@ pub(super) struct DegreeStats {
     pub(super) p99: u64,
     pub(super) max: u64,
     pub(super) without_edges: u64,
-    /// Buckets by powers of two, without empty ones.
+    /// Non-empty buckets with power-of-two bounds.
     pub(super) histogram: Vec<DegreeBucket>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct DegreeBucket {
     pub(super) vertices: u64,
 }
 
-/// Returns the directions for which an ordered list provides degrees.
+/// Returns the directions whose degrees an ordered adjacency list provides.
 pub(super) fn directions(edges: &Edges) -> Vec<Direction> {
     let has = |order| edges.info().adjacency(order).is_some();
     let mut directions = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn directions(edges: &Edges) -> Vec<Direction> {
     directions
 }
 
-/// Returns the number of vertices of the list that provides degrees in a direction.
+/// Returns the number of vertices in the adjacency list that provides the degrees of a direction.
 pub(super) async fn vertices(edges: &Edges, direction: Direction) -> Result<u64> {
     let order = match direction {
         Direction::Out => AdjacencyOrder::OrderedBySource,
@@ -64,8 +64,8 @@ pub(super) async fn vertices(edges: &Edges, direction: Direction) -> Result<u64>
 }
 
 impl DegreeStats {
-    /// Counts the degrees of all vertices, without reading edges. Memory holds the number of vertices per distinct
-    /// degree, which is small: many distinct degrees require far more edges.
+    /// Counts the degrees of all vertices without reading edges. Memory is proportional to the number of distinct
+    /// degrees, which is small: many distinct degrees require far more edges.
     pub(super) async fn count(
         edges: &Edges,
         direction: Direction,
@@ -129,7 +129,7 @@ impl DegreeBucket {
     }
 }
 
-/// Returns the smallest degree that `percent` of the vertices do not exceed.
+/// Returns the smallest degree that is not exceeded by `percent` of the vertices.
 fn quantile(counts: &BTreeMap<u64, u64>, vertices: u64, percent: u64) -> u64 {
     let rank = (u128::from(vertices) * u128::from(percent)).div_ceil(100);
     let mut passed = 0_u128;

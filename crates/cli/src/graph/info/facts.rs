@@ -1,4 +1,4 @@
-//! The summary of a graph, gathered without reading its vertices and edges.
+//! The summary of a graph, read from metadata without scanning vertices or edges.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use stylobate_graph::{
 use super::degrees::{self, DegreeStats};
 use crate::rows::ProgressDisplay;
 
-/// Maximum vertices and edges of a graph whose degrees are counted by default.
+/// Maximum number of vertices, and of edges, of a graph whose degrees are counted by default.
 const MAX_COUNTED: u64 = 5_000_000;
 
 /// The summary of a graph.
@@ -40,7 +40,7 @@ pub(super) struct EdgeTypeSummary {
     #[serde(flatten)]
     pub(super) info: EdgeInfo,
     pub(super) count: u64,
-    /// Number of parts of each adjacency list, in the order of the graph file.
+    /// Number of parts of each adjacency list, in graph file order.
     pub(super) parts: Vec<u64>,
     /// `None` if they were not counted.
     pub(super) degrees: Option<Vec<DegreeStats>>,
@@ -86,12 +86,12 @@ impl GraphSummary {
         self.edges.iter().map(|edges| edges.count).sum()
     }
 
-    /// Returns whether degrees are counted by default.
+    /// Returns true if degrees are counted by default.
     pub(super) fn is_small(&self) -> bool {
         self.vertex_count() <= MAX_COUNTED && self.edge_count() <= MAX_COUNTED
     }
 
-    /// Counts the edges of each vertex, with all lists that provide degrees.
+    /// Counts the edges of each vertex from all adjacency lists that provide degrees.
     pub(super) async fn count_degrees(&mut self, graph: &Graph) -> Result<()> {
         let mut questions: Vec<(Edges, Vec<Direction>)> = Vec::with_capacity(self.edges.len());
         let mut vertices = 0;

@@ -57,7 +57,7 @@ pub(super) struct InfoArgs {
 }
 
 impl InfoArgs {
-    /// Returns the destination of the drawing.
+    /// Returns the destination of the SVG drawing, if one is requested.
     fn drawing(&self) -> Result<Option<RowDestination>> {
         let Some(path) = &self.svg else { return Ok(None) };
         if self.degrees == DegreeMode::Never {

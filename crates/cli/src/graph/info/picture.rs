@@ -1,4 +1,4 @@
-//! Text output for a graph: a box for each vertex type, an arrow for each edge type.
+//! Text output for a graph: a box for each vertex type, and an arrow for each edge type.
 
 use console::measure_text_width;
 use stylobate_graph::graphar::{Cardinality, EdgeInfo, Property};
@@ -12,10 +12,10 @@ use crate::{
     table::{self, CellAlignment},
 };
 
-/// Minimum and maximum characters of a line.
+/// Minimum and maximum line width in characters.
 const MIN_WIDTH: usize = 56;
 const MAX_WIDTH: usize = 80;
-/// Characters of the longest bar.
+/// Maximum bar length in characters.
 const BAR: usize = 16;
 
 /// Draws the graph.
@@ -85,7 +85,7 @@ fn of_types(count: u64, types: usize) -> String {
     }
 }
 
-/// The contents of a box: a title at each end of its upper edge, and lines, some with a heading.
+/// Contents of a box: a title at either end of its upper edge, and lines, some of them with a heading.
 struct VertexTypeBox {
     name: String,
     count: String,
@@ -117,7 +117,7 @@ fn sections(facts: &VertexTypeSummary) -> VertexTypeBox {
 }
 
 impl VertexTypeBox {
-    /// Returns the widths of the lines with their frame.
+    /// Returns the widths of the lines, including the frame.
     fn widths(&self) -> impl Iterator<Item = usize> {
         let titles =
             self.lines.iter().filter_map(|(title, _)| title.as_deref()).map(|title| width(title) + 8);
@@ -150,7 +150,7 @@ impl VertexTypeBox {
     }
 }
 
-/// Returns the name of an edge type as an arrow, its count, and the lines below.
+/// Returns the name of an edge type as an arrow, its count, and the lines to print below it.
 fn arrow(facts: &EdgeTypeSummary) -> (String, String, Vec<String>) {
     let info = &facts.info;
     let mut lines: Vec<Vec<String>> = Vec::new();
@@ -180,7 +180,7 @@ fn arrow(facts: &EdgeTypeSummary) -> (String, String, Vec<String>) {
     (name_of(info), counted(facts.count, "edge", "edges"), aligned)
 }
 
-/// Formats `(person) -[knows]-> (person)`, without an arrowhead for undirected edges.
+/// Formats an edge type as `(person) -[knows]-> (person)`, without an arrowhead for undirected edges.
 pub(super) fn name_of(info: &EdgeInfo) -> String {
     let head = if info.directed { "->" } else { "-" };
     let [source, edge, destination] =
@@ -188,7 +188,7 @@ pub(super) fn name_of(info: &EdgeInfo) -> String {
     format!("({source}) -[{edge}]{head} ({destination})")
 }
 
-/// Returns name, type and attributes of a property.
+/// Returns the name, type and attributes of a property.
 fn describe(property: &Property) -> Vec<String> {
     let mut words = Vec::new();
     if property.is_primary {
@@ -269,7 +269,7 @@ fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { several })
 }
 
-/// Formats two texts at both ends of a line.
+/// Places two texts at opposite ends of a line.
 fn justified(left: &str, right: &str, room: usize) -> String {
     let left = table::truncate(left, room.saturating_sub(width(right) + 2));
     let space = " ".repeat(room.saturating_sub(width(&left) + width(right)));

@@ -34,7 +34,7 @@ use crate::{
 
 /// Default memory, capped at half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
-/// Maximum cache memory for sources, which are read only once.
+/// Maximum cache memory for the sources, each of which is read only once.
 const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 /// Arguments of a load: sources and resources.
@@ -95,13 +95,13 @@ impl DataArgs {
             .with_memory(ByteSize::bytes(self.memory().as_u64() - self.for_sources().as_u64()))
     }
 
-    /// Opens the cache for sources and the store.
+    /// Opens the cache that the sources and the store share.
     pub(super) async fn cache(&self) -> Result<Cache> {
         be_lean();
         Ok(Cache::open(CacheOptions::new(self.for_sources())).await?)
     }
 
-    /// Finds the sources and their columns. `known` has the existing types.
+    /// Finds the sources and their columns. `known` is the existing schema.
     pub(super) async fn open(
         &self,
         cache: &Cache,
@@ -142,7 +142,7 @@ pub(super) struct LoadSources {
 }
 
 impl LoadSources {
-    /// Returns the changes that create the missing types from the columns of their tables.
+    /// Returns the schema changes that create the missing types from the columns of their tables.
     pub(super) fn changes(&self, known: &StoreSchema) -> Result<Vec<SchemaChange>> {
         let mut changes = Vec::new();
         for (VertexImportPlan { vertex_type, key, .. }, source) in
@@ -214,7 +214,7 @@ impl LoadSources {
     }
 }
 
-/// Renames the columns of the ends of edges to `src` and `dst`.
+/// Renames the columns with the ends of edges to `src` and `dst`.
 fn with_ends(plan: &EdgeImportPlan, schema: &SchemaRef) -> SchemaRef {
     let field = |field: &FieldRef| -> FieldRef {
         let name = match field.name() {

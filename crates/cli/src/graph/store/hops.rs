@@ -68,7 +68,7 @@ impl Args for HopArgs {
     }
 }
 
-/// Returns the values of an option with their positions.
+/// Returns the values of an option with their positions on the command line.
 fn placed(matches: &ArgMatches, option: &str) -> Vec<(usize, String)> {
     let values = matches.get_many::<String>(option).into_iter().flatten().cloned();
     matches.indices_of(option).into_iter().flatten().zip(values).collect()

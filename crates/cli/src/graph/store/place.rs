@@ -43,7 +43,7 @@ impl StoreLocationArgs {
         Ok(GraphStore::open(cache, self.source(), options).await?)
     }
 
-    /// Opens a version of the store; by default the latest.
+    /// Opens a version of the store, by default the latest.
     pub(super) async fn snapshot(&self, memory: Option<ByteSize>, version: Option<u64>) -> Result<Snapshot> {
         let store = self.open(&open_cache(memory).await?, StoreOptions::default()).await?;
         Ok(store.snapshot(version).await?)

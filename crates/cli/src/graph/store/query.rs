@@ -20,7 +20,7 @@ use crate::{
     rows::{OutputArgs, ProgressDisplay, RowFormat, TableLimits, drain, until_stopped},
 };
 
-/// Default limit of rows in a table.
+/// Default row limit of a table.
 const TABLE_ROWS: u64 = 100;
 
 const EXAMPLES: &str = "\

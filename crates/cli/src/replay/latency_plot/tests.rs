@@ -1,4 +1,4 @@
-//! The picture is well-formed XML, and its parts are in place.
+//! Checks that the picture is well-formed XML and has its parts in place.
 
 use std::time::Duration;
 

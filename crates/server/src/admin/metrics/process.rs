@@ -6,7 +6,7 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::{lone_float_counter, lone_gauge};
 
-/// Kernel clock ticks per second, the same on every Linux that runs this.
+/// Kernel clock ticks per second: 100 on every Linux platform that the node runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Collector of the process metrics.
@@ -23,7 +23,7 @@ impl Collector for ProcessCollector {
             started(),
         )?;
 
-        // The fields follow the process name, which may hold anything but ends with the last parenthesis.
+        // The process name may contain anything, so the remaining fields begin after the last parenthesis.
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let number = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
@@ -66,7 +66,7 @@ fn resident() -> Option<f64> {
 }
 
 fn open_descriptors() -> Option<f64> {
-    // The directory being read is one of them.
+    // One of them is the directory that is being read.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 

@@ -9,7 +9,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const KEEP: Duration = Duration::from_secs(30);
 
-/// A membership with a clock: each call takes a millisecond.
+/// A membership with a clock that advances by a millisecond per call.
 struct Observed {
     membership: Membership,
     now: Instant,
@@ -31,7 +31,7 @@ impl Observed {
         observed
     }
 
-    /// Node `a` of process 1 at `h:1`, with the addresses of DNS.
+    /// Node `a` of process 1 at `h:1`, with a list of addresses from DNS.
     fn with_addresses(addresses: &[&str]) -> Self {
         let mut observed = Self::new(false);
         let peers = addresses.iter().map(|at| ListedPeer { address: at.parse().unwrap(), node: None });
@@ -56,7 +56,7 @@ impl Observed {
         lines(self.membership.answered(&address.parse().unwrap(), answer, sent, self.now))
     }
 
-    /// A probe or a request that is sent now fails.
+    /// Records that a probe or request sent now fails.
     fn failed(&mut self, address: &str, reason: &str, is_refusal: bool) -> Vec<String> {
         let failure = PeerFailure { reason: reason.to_owned(), is_refusal };
         let sent = self.now;

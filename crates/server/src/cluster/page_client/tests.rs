@@ -1,4 +1,4 @@
-//! Reads of pages from a peer door that serves, and from servers that are none.
+//! Reads of pages from a working peer door, and from servers that are not peer doors.
 
 use object_store::{ObjectStoreExt, memory::InMemory, path::Path};
 use stylobate_storage::{ByteSize, Origin, PeerRead, PeerRole};
@@ -103,7 +103,7 @@ impl TestReader {
         self.client.pages(peer, request).await.err().unwrap()
     }
 
-    /// Returns the number of reads of each idle connection.
+    /// Returns the number of reads made on each idle connection.
     fn reads(&self) -> Vec<u64> {
         let peers = self.client.idle.peers.lock();
         peers.values().flatten().map(|idle| idle.connection.number).collect()

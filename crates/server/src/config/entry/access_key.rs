@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl AccessKeyEntry {
-    /// Parses `ID:SECRET`, which opens all buckets for writing, as a user's own key should.
+    /// Parses `ID:SECRET`: a key with write access to all buckets, as a user's own key should have.
     pub(crate) fn parse(text: &str, from: Provenance) -> Result<Self> {
         let Some((id, secret)) = text.split_once(':') else {
             return from.error("an access key is written ID:SECRET");
@@ -43,7 +43,7 @@ pub(crate) fn resolve(
     let token = match &entry.token {
         Some(entry) => {
             let token = entry.read("token", env)?;
-            // A header carries visible ASCII only: no other token could ever be sent.
+            // A header value can carry visible ASCII only, so no client could send any other token.
             if token.expose().is_empty() || !token.expose().chars().all(|c| c.is_ascii_graphic()) {
                 return entry.given().from.error(format!(
                     "the token of access key {id} must be letters, digits and signs of ASCII, without spaces"

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Requests that pages of certain origins may send.
+/// Requests that web pages of certain origins may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsRule {
-    /// Origins such as `https://app.example.com`, each with at most one `*`, which matches anything.
+    /// Origins such as `https://app.example.com`, each with at most one `*`, which matches any text.
     pub origins: Vec<String>,
     /// Methods such as `GET`. Default: `GET` and `HEAD`.
     pub methods: Vec<String>,
-    /// Request headers that are allowed; `*` is any. Default: any.
+    /// Request headers that are allowed; `*` allows any. Default: any.
     pub headers: Vec<String>,
     /// Response headers that pages may read. Default: those that describe an object and its range.
     pub expose: Vec<String>,
@@ -44,7 +44,7 @@ impl CorsRule {
             && self.origins.iter().any(|pattern| matches(pattern, origin))
     }
 
-    /// Returns true if requests may have this header.
+    /// Returns true if a request may carry this header.
     pub fn allows_header(&self, header: &str) -> bool {
         self.headers
             .iter()

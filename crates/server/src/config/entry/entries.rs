@@ -1,4 +1,4 @@
-//! Buckets and access keys as written, before validation.
+//! Unvalidated entries of buckets and access keys.
 
 use super::bucket_name::check_bucket_name;
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     config::{CorsRule, Given, Provenance, Secret, Sourced},
 };
 
-/// A `[[bucket]]` of the file, or an `--origin`.
+/// A `[[bucket]]` table of the file, or an `--origin` flag.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketEntry {
     pub(crate) from: Provenance,
-    /// The name, or `None` if the URL gives it.
+    /// The name, or `None` to derive it from the URL.
     pub(crate) name: Option<Given>,
     pub(crate) url: Given,
     pub(crate) options: Vec<(String, Given)>,
     pub(crate) consistency: Option<Given>,
-    /// Consistency rules: prefix and consistency.
+    /// Consistency rules, each a prefix and its consistency.
     pub(crate) rules: Vec<(String, Given)>,
     pub(crate) read_only: Option<Sourced<bool>>,
     /// True if symbolic links that lead out of a folder are followed.
@@ -48,7 +48,7 @@ impl BucketEntry {
     }
 }
 
-/// An `[[access_key]]` of the file, or an `--access-key`.
+/// An `[[access_key]]` table of the file, or an `--access-key` flag.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessKeyEntry {
     pub(crate) from: Provenance,
@@ -80,7 +80,8 @@ impl SecretEntry {
         }
     }
 
-    /// Reads the secret. `key` names the entry if it holds the text itself; `env` looks up environment variables.
+    /// Reads the secret. `key` names the entry in errors if it holds the text itself; `env` looks up environment
+    /// variables.
     pub(crate) fn read(&self, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Secret> {
         let from = &self.given().from;
         let secret = match self {

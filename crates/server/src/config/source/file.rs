@@ -1,4 +1,4 @@
-//! The configuration file: TOML in which each value keeps its line, and an unknown key is an error.
+//! The configuration file: TOML in which each value keeps its line number, and an unknown key is an error.
 
 use std::{
     path::{Path, PathBuf},
@@ -74,7 +74,7 @@ fn parse(path: PathBuf, text: &str) -> Result<Layer> {
 
 type TomlValue<'a> = Spanned<DeValue<'a>>;
 
-/// One file, with the means to find the line of a value.
+/// The text of a file, used to find the line of a value.
 struct ConfigFile<'a> {
     path: Arc<PathBuf>,
     text: &'a str,
@@ -136,7 +136,7 @@ impl ConfigFile<'_> {
             let given = match value.get_ref() {
                 DeValue::Array(_) if matches!(setting, Setting::Domains | Setting::ClusterNodes) => {
                     let texts: Vec<_> = self.texts(value, name)?.into_iter().map(|text| text.value).collect();
-                    // An entry of a node has commas itself.
+                    // An entry of a node list contains commas itself.
                     let separator = if setting == Setting::ClusterNodes { ";" } else { "," };
                     Given::new(texts.join(separator), self.of(value))
                 }
@@ -239,7 +239,8 @@ impl ConfigFile<'_> {
         Ok(AccessKeyEntry { from, id, secret, token, buckets, prefixes, write })
     }
 
-    /// Reads a secret from the keys for its text, its variable and its file; `None` if all are absent.
+    /// Reads a secret given as text, as an environment variable or as a file, from these three keys; `None` if all
+    /// are absent.
     fn secret(&self, table: &DeTable<'_>, keys: [&str; 3]) -> Result<Option<SecretEntry>> {
         let [text, env, file] = keys;
         let entries = [
@@ -283,7 +284,7 @@ impl ConfigFile<'_> {
         }
     }
 
-    /// Returns a text, number or boolean as it would be written on the command line.
+    /// Returns a string, number or boolean in command-line notation.
     fn scalar(&self, value: &TomlValue<'_>, key: &str) -> Result<Given> {
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),

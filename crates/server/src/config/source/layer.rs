@@ -27,8 +27,8 @@ pub struct Layer {
 
 impl Layer {
     /// Reads the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, `STYLOBATE_CLUSTER_SECRET`, the
-    /// comma-separated lists `STYLOBATE_ORIGIN` and `STYLOBATE_ACCESS_KEY`, and OpenTelemetry's own variables for the endpoint of traces.
-    /// An empty variable counts as unset.
+    /// comma-separated lists `STYLOBATE_ORIGIN` and `STYLOBATE_ACCESS_KEY`, and OpenTelemetry's own variables for the
+    /// endpoint of traces. An empty variable counts as unset.
     pub fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let read = |name: &str| {
             let text = variable(name).filter(|text| !text.is_empty())?;
@@ -57,13 +57,13 @@ impl Layer {
         Ok(layer)
     }
 
-    /// Checks that each `STYLOBATE_` variable of the environment is one that is read: a misspelt one would silently
+    /// Checks that each `STYLOBATE_` variable of the environment is a known one: a misspelt variable would silently
     /// leave its setting at the default. Variables that Kubernetes sets for a service named "stylobate" are accepted,
     /// as are those for which `also_known` returns true.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Config`](crate::ServerError::Config), which names the first unknown variable.
+    /// [`ServerError::Config`](crate::ServerError::Config) for the first unknown variable.
     pub fn check_variables(
         names: impl IntoIterator<Item = String>,
         also_known: &dyn Fn(&str) -> bool,
@@ -81,14 +81,14 @@ impl Layer {
         Ok(())
     }
 
-    /// Returns true if a secret is read from this variable.
+    /// Returns true if a secret is configured to come from this environment variable.
     pub fn reads_secret_from(&self, variable: &str) -> bool {
         let keys = self.access_keys.iter().flat_map(|key| [Some(&key.secret), key.token.as_ref()]);
         let mut secrets = keys.chain([self.ticket_secret.as_ref(), self.cluster_secret.as_ref()]).flatten();
         secrets.any(|secret| matches!(secret, SecretEntry::Env(name) if name.value == variable))
     }
 
-    /// Adds a flag's text for a setting.
+    /// Adds the text of a flag for a setting.
     pub fn with_flag(mut self, setting: Setting, text: impl Into<String>) -> Self {
         self.settings.insert(setting, Given::new(text, Provenance::Flag(setting.flag())));
         self
@@ -127,14 +127,14 @@ impl Layer {
     }
 }
 
-/// Returns true if Kubernetes sets a variable of this name for a service: `SERVICE_HOST`, `SERVICE_PORT_HTTP`,
-/// `PORT`, `PORT_9000_TCP_ADDR`.
+/// Returns true if Kubernetes sets a variable of this name, after the name of the service: `SERVICE_HOST`,
+/// `SERVICE_PORT_HTTP`, `PORT`, `PORT_9000_TCP_ADDR`.
 fn is_of_kubernetes(name: &str) -> bool {
     let is_port = name.strip_prefix("PORT").is_some_and(|rest| {
         rest.is_empty()
             || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     });
-    // A service may be named "stylobate-s3" too.
+    // A service may also be named "stylobate-s3".
     is_port
         || name.ends_with("_PORT")
         || name.contains("SERVICE_HOST")

@@ -1,5 +1,5 @@
-//! The nodes of a cluster, as queries see them: which of them run tasks, which reads a row group, and how they are
-//! reached.
+//! The cluster as the query planner sees it: the nodes that run tasks, the node that reads a row group, and the
+//! connections to them.
 
 use std::{
     sync::Arc,
@@ -32,7 +32,7 @@ pub(super) fn distribution(cluster: &Arc<Cluster>) -> Distribution {
     Distribution::connected(Arc::new(nodes), Arc::new(connector))
 }
 
-/// The nodes of the cluster. One that fails is left out for a while, until the probes of the cluster know more.
+/// The nodes of the cluster. A node that failed is skipped for a while, until the probes have determined its state.
 #[derive(Debug)]
 struct ClusterNodes {
     cluster: Arc<Cluster>,
@@ -40,7 +40,7 @@ struct ClusterNodes {
 }
 
 impl ClusterNodes {
-    /// Returns the node at a URL, unless it failed lately.
+    /// Returns the URL of a node, unless the node failed recently.
     fn worker(&self, url: &str) -> Option<Url> {
         let url = Url::parse(url).ok()?;
         self.failures.is_up(&url).then_some(url)
@@ -56,7 +56,7 @@ impl QueryNodes for ClusterNodes {
         let bucket = source.split('/').next().unwrap_or(source);
         let homes = self.cluster.query_homes(bucket, path, offset);
         if homes.is_empty() {
-            // No other node has this bucket.
+            // The bucket is not shared, so only this node can read it.
             return self.worker(&self.cluster.own_query_url()?);
         }
         let workers = self.cluster.query_workers();
@@ -69,7 +69,7 @@ impl QueryNodes for ClusterNodes {
     }
 }
 
-/// Connects to the Flight doors of other nodes, by TLS if the doors have a certificate, and signs each call.
+/// Connects to the Flight doors of other nodes, over TLS if the doors have a certificate, and signs each call.
 #[derive(Debug)]
 struct SignedConnector {
     key: PeerKey,
@@ -83,7 +83,7 @@ impl ConnectNode for SignedConnector {
     }
 }
 
-/// A channel that signs each call with the secret of the cluster.
+/// A channel that signs each call with the cluster's secret.
 #[derive(Clone)]
 struct SignedCalls<S> {
     channel: S,

@@ -1,4 +1,4 @@
-//! Messages of Flight SQL in descriptors, tickets and actions.
+//! Flight SQL messages in descriptors, tickets and actions.
 
 use arrow_flight::{
     ActionType,
@@ -9,16 +9,16 @@ use tonic::Status;
 
 use super::super::error::invalid;
 
-/// What the names of all messages begin with.
+/// Common prefix of the type URLs of all messages.
 const PREFIX: &str = "type.googleapis.com/arrow.flight.protocol.sql.";
 
-/// Actions that are answered, and what they do.
+/// Supported actions with their descriptions.
 const ACTIONS: [(&str, &str); 2] = [
     ("CreatePreparedStatement", "Parses a query, and returns a handle of it, its columns and its parameters"),
     ("ClosePreparedStatement", "Does nothing: the handle holds all there is of the query"),
 ];
 
-/// Actions of transactions and the like, which are refused.
+/// Actions for transactions and similar features, which are refused.
 const REFUSED_ACTIONS: [&str; 6] = [
     "BeginSavepoint",
     "BeginTransaction",
@@ -28,18 +28,18 @@ const REFUSED_ACTIONS: [&str; 6] = [
     "EndTransaction",
 ];
 
-/// Returns the message in a descriptor or ticket; `None` if its bytes are none of Flight SQL.
+/// Decodes the message in a descriptor or ticket; `None` if the bytes are not a Flight SQL message.
 pub(in crate::flight) fn command_in(bytes: &[u8]) -> Result<Option<Command>, Status> {
     let any = Any::decode(bytes).ok().filter(|any| any.type_url.starts_with(PREFIX));
     any.map(|any| Command::try_from(any).map_err(|_| malformed())).transpose()
 }
 
-/// Returns true if an action is one of Flight SQL.
+/// Returns true if an action belongs to Flight SQL.
 pub(in crate::flight) fn is_action(name: &str) -> bool {
     ACTIONS.iter().any(|(known, _)| *known == name) || REFUSED_ACTIONS.contains(&name)
 }
 
-/// Lists the actions that are answered.
+/// Lists the supported actions.
 pub(in crate::flight) fn actions() -> impl Iterator<Item = ActionType> {
     ACTIONS
         .into_iter()
@@ -52,7 +52,7 @@ pub(super) fn request<M: ProstMessageExt>(body: &[u8]) -> Result<M, Status> {
     any.unpack().ok().flatten().ok_or_else(malformed)
 }
 
-/// Encodes a message with its name.
+/// Encodes a message with its type URL.
 pub(super) fn packed(message: &impl ProstMessageExt) -> Vec<u8> {
     message.as_any().encode_to_vec()
 }

@@ -50,7 +50,7 @@ impl SqlDoor {
         Self { node, tickets, engine }
     }
 
-    /// Returns columns and the ticket of a command.
+    /// Returns the schema and the ticket of a command.
     pub(in crate::flight) async fn flight_info(
         &self,
         caller: Option<&str>,
@@ -64,7 +64,7 @@ impl SqlDoor {
                 let statement_handle = statement.seal(&self.tickets, caller, Some(expires))?;
                 (packed(&TicketStatementQuery { statement_handle }).into(), Some(timestamp(expires)))
             }
-            // The command says all there is.
+            // The command itself contains all that is needed, so it serves as its own ticket.
             None => (descriptor.cmd.clone(), None),
         };
 
@@ -74,7 +74,7 @@ impl SqlDoor {
         info.try_with_schema(&schema).map_err(|_| unwritable())
     }
 
-    /// Returns the columns of a command's rows.
+    /// Returns the schema of a command's rows.
     pub(in crate::flight) async fn schema(
         &self,
         caller: Option<&str>,
@@ -87,7 +87,7 @@ impl SqlDoor {
         metadata::schema(command)?.ok_or_else(|| unknown(command))
     }
 
-    /// Returns the query of a command, if it is one.
+    /// Returns the statement of a command, if it is a query.
     fn statement(&self, caller: Option<&str>, command: &Command) -> Result<Option<Statement>, Status> {
         match command {
             Command::CommandStatementQuery(query) => {
@@ -101,7 +101,7 @@ impl SqlDoor {
         }
     }
 
-    /// Returns the rows of a ticket.
+    /// Returns the batches of a ticket.
     pub(in crate::flight) async fn batches(
         &self,
         caller: Option<&str>,
@@ -153,7 +153,7 @@ impl SqlDoor {
         }
     }
 
-    /// Binds parameters to a prepared statement. Answers with a new handle, which holds them.
+    /// Binds parameters to a prepared statement. Returns a new handle that contains them.
     pub(in crate::flight) async fn put(
         &self,
         caller: Option<&str>,

@@ -1,7 +1,7 @@
-//! The queries of a node: text and caller in, columns and a stream of batches out.
+//! Runs the queries of a node: takes text and caller, and returns columns and a stream of batches.
 //!
-//! All queries, those of the node's page among them, share one pool of memory over that of the node's cache, and one spill
-//! folder below the system's temporary folder (`TMPDIR`). Both are created for the first query.
+//! All queries, including those of the status page, share one memory pool within the budget of the node's cache, and
+//! one spill folder below the system's temporary folder (`TMPDIR`). Both are created by the first query.
 
 use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
 
@@ -35,19 +35,19 @@ use crate::{
     running_reads::{NewRead, RunningReadGuard},
 };
 
-/// Maximum queries that run at once: each needs a share of the memory that it can work with.
+/// Maximum concurrent queries: each needs a share of the memory that it can work with.
 const MAX_QUERIES: usize = 64;
 /// Tables of a query that are opened concurrently.
 const CONCURRENT_TABLES: usize = 8;
 
-/// Plans and runs the queries of all callers of a node, at whichever door. Cheap to create.
+/// Plans and runs the queries of all callers of a node, from any door. Cheap to create.
 pub(crate) struct QueryEngine {
     node: Arc<Node>,
     engine: Mutex<Option<StartedEngine>>,
     running: Arc<Semaphore>,
 }
 
-/// The engine, and what runs tasks of queries of other nodes with the same memory.
+/// The engine, and the worker that runs tasks of other nodes' queries within the same memory.
 #[derive(Clone)]
 struct StartedEngine {
     engine: Arc<SqlEngine>,
@@ -62,12 +62,12 @@ impl QueryEngine {
         Self { node, engine: Mutex::default(), running }
     }
 
-    /// Returns the engine, which is created by the first query.
+    /// Returns the engine, creating it for the first query.
     fn engine(&self) -> Result<Arc<SqlEngine>, Status> {
         Ok(self.started()?.engine)
     }
 
-    /// Returns the worker for tasks of queries that other nodes planned.
+    /// Returns the worker that runs tasks of queries that other nodes planned.
     #[cfg(feature = "distributed")]
     pub(super) fn worker(&self) -> Result<QueryWorker, Status> {
         let alone = || status(Code::Unimplemented, "this node is in no cluster");
@@ -113,7 +113,7 @@ impl QueryEngine {
         })
     }
 
-    /// Plans a statement over the tables that the caller may read, and binds its parameters if it has values for them.
+    /// Plans a statement over the tables that the caller may read, and binds its parameters if values are given.
     pub(super) async fn plan(&self, caller: Option<&str>, statement: Statement) -> Result<NodeQuery, Status> {
         let names = BucketNaming::of_all(tables::readable(&self.node, caller));
         let query = self.planned(caller, &statement.sql, &names).await?;
@@ -146,7 +146,7 @@ impl QueryEngine {
                 match found {
                     Ok(Some(table)) => opened.push((name.clone(), table)),
                     Ok(None) => missing.push(name.clone()),
-                    // It is no error of the query if the name is that of a function.
+                    // Not an error of the query if the name turns out to be that of a function.
                     Err(error) => {
                         refused.get_or_insert(error);
                     }
@@ -171,12 +171,12 @@ impl QueryEngine {
         }
     }
 
-    /// Plans a query and begins to run it. Dropping the rows ends the work.
+    /// Plans a query and starts it. Dropping the rows cancels it.
     pub(crate) async fn query(&self, caller: Option<&str>, sql: String) -> Result<RunningQuery, Status> {
         self.begin(caller, Statement::new(sql)?).await
     }
 
-    /// Plans a statement and begins to run it. Dropping the rows ends the work.
+    /// Plans a statement and starts it. Dropping the rows cancels it.
     pub(super) async fn begin(
         &self,
         caller: Option<&str>,
@@ -198,7 +198,7 @@ impl QueryEngine {
         Ok(RunningQuery { schema, batches, running })
     }
 
-    /// Runs a query once, or once with each row of values, one after another. Dropping the stream ends the work.
+    /// Runs a query once, or once per row of parameter values, one after another. Dropping the stream cancels it.
     async fn run(&self, query: NodeQuery) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
         let too_many = |_| {
             let reason = format!("{MAX_QUERIES} queries are running: try again when one has ended");
@@ -206,7 +206,7 @@ impl QueryEngine {
         };
         let permit = Arc::clone(&self.running).try_acquire_owned().map_err(too_many)?;
 
-        // The first run begins now, so that most errors are the answer to the call.
+        // The first run starts now, so that most errors are returned by the call itself.
         let NodeQuery { query, values, first, schema, names } = query;
         let first = first.run().await.map_err(|error| from_query(&error, &names))?;
         let is_explanation = first.is_explanation();
@@ -234,7 +234,7 @@ impl QueryEngine {
     }
 }
 
-/// A query that sends rows.
+/// A query that is sending rows.
 pub(crate) struct RunningQuery {
     /// The columns of the batches.
     pub(crate) schema: SchemaRef,
@@ -243,7 +243,7 @@ pub(crate) struct RunningQuery {
     pub(crate) running: RunningReadGuard,
 }
 
-/// Waits for an answer until the read is cancelled at the admin door.
+/// Waits for a result, or until the read is cancelled at the admin door.
 pub(crate) async fn unless_cancelled<T>(
     running: &RunningReadGuard,
     answer: impl Future<Output = Result<T, Status>>,
@@ -259,21 +259,22 @@ pub(crate) async fn unless_cancelled<T>(
 /// A query of a caller, planned over the files of buckets.
 pub(super) struct NodeQuery {
     query: PlannedQuery,
-    /// Rows of values for its parameters.
+    /// Rows of parameter values.
     values: Option<RecordBatch>,
-    /// The query with the first of them.
+    /// The query, bound to the first row of parameter values if there are any.
     first: PlannedQuery,
     schema: SchemaRef,
     names: BucketNaming,
 }
 
 impl NodeQuery {
-    /// Returns the columns of the batches.
+    /// Returns the schema of the batches.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Returns a column for each parameter, named `$1`, `$2` and so on. One of any type is a string.
+    /// Returns a column for each parameter, named `$1`, `$2` and so on. A parameter of any type is reported as a
+    /// string.
     pub(super) fn parameters(&self) -> Result<Schema, Status> {
         let types = self.query.parameters().map_err(|error| from_query(&error, &self.names))?;
         let fields = types.iter().enumerate().map(|(at, data_type)| {

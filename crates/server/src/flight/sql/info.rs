@@ -1,4 +1,4 @@
-//! Abilities of the node and types of columns, as drivers ask for them.
+//! Capabilities of the node and column types, as drivers request them.
 
 use arrow_flight::{
     error::FlightError,
@@ -11,10 +11,10 @@ use arrow_flight::{
     },
 };
 
-/// The Arrow format of streams.
+/// The Arrow format version of streams.
 const ARROW_VERSION: &str = "1.3";
 
-/// Returns the name and the abilities of the node.
+/// Returns the name and the capabilities of the node.
 pub(super) fn sql_info() -> Result<SqlInfoData, FlightError> {
     let mut info = SqlInfoDataBuilder::new();
     info.append(SqlInfo::FlightSqlServerName, "Stylobate");
@@ -49,7 +49,7 @@ pub(super) fn sql_info() -> Result<SqlInfoData, FlightError> {
     info.build()
 }
 
-/// Returns the types that columns of files have, by their names in SQL.
+/// Returns the types that file columns can have, under their SQL names.
 pub(super) fn type_info() -> Result<XdbcTypeInfoData, FlightError> {
     let mut types = XdbcTypeInfoDataBuilder::new();
     for (name, data_type, digits) in [

@@ -1,7 +1,7 @@
-//! Answers about the node instead of from files: catalogs, schemas, tables, types and abilities.
+//! Answers to metadata commands, which need no query: catalogs, schemas, tables, types and capabilities.
 //!
-//! The catalog is `stylobate`, its schemas are the buckets that the caller may read, and their tables the files and
-//! folders at the top of each.
+//! The catalog is `stylobate`. Its schemas are the buckets that the caller may read, and the tables of a schema are
+//! the files and folders at the top level of the bucket.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::{Bucket, Node};
 
 /// The type of all tables.
 const TABLE: &str = "TABLE";
-/// Tables that are opened concurrently for their columns.
+/// Maximum tables that are opened concurrently for their columns.
 const CONCURRENCY: usize = 8;
 
-/// Returns the columns of the answer to a command; `None` if it asks for no metadata.
+/// Returns the schema of the answer to a command; `None` if it is not a metadata command.
 pub(super) fn schema(command: &Command) -> Result<Option<SchemaRef>, Status> {
     Ok(Some(match command.clone() {
         Command::CommandGetCatalogs(get) => get.into_builder().schema(),
@@ -49,7 +49,7 @@ pub(super) fn schema(command: &Command) -> Result<Option<SchemaRef>, Status> {
     }))
 }
 
-/// Returns the answer to a command; `None` if it asks for no metadata.
+/// Returns the answer to a command; `None` if it is not a metadata command.
 pub(super) async fn rows(
     node: &Node,
     caller: Option<&str>,
@@ -106,7 +106,7 @@ async fn table_rows(
 
     let include_schema = get.include_schema;
     let columns = found.into_iter().map(|name| async move {
-        // A table that cannot be read is listed, without columns.
+        // A table that cannot be read is listed without columns.
         let table = if include_schema { tables::find(node, caller, &name).await } else { Ok(None) };
         let columns = match table {
             Ok(Some(table)) => sent_schema(table.arrow_schema()),
@@ -126,7 +126,7 @@ async fn table_rows(
     Ok(rows.build())
 }
 
-/// Keeps what has a name that matches a pattern with `%` and `_`.
+/// Keeps the items whose names match a pattern with `%` and `_`.
 fn matching<T>(
     items: Vec<T>,
     name: impl Fn(&T) -> String,
@@ -151,7 +151,7 @@ fn columns(names: &[(&str, DataType, bool)]) -> SchemaRef {
     Arc::new(Schema::new(names.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// The columns of primary keys, as FlightSql.proto has them.
+/// Returns the schema of primary keys in FlightSql.proto.
 fn primary_keys() -> SchemaRef {
     columns(&[
         ("catalog_name", DataType::Utf8, true),
@@ -163,7 +163,7 @@ fn primary_keys() -> SchemaRef {
     ])
 }
 
-/// The columns of foreign keys, as FlightSql.proto has them.
+/// Returns the schema of foreign keys in FlightSql.proto.
 fn foreign_keys() -> SchemaRef {
     columns(&[
         ("pk_catalog_name", DataType::Utf8, true),

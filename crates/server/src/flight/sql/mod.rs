@@ -2,14 +2,14 @@
 //!
 //! | message | answer |
 //! |---|---|
-//! | `CommandStatementQuery` | a ticket that holds the [statement](statement); `DoGet` runs it |
-//! | `ActionCreatePreparedStatement` | a handle that holds the statement; `DoPut` of parameters gives one that holds these, too |
+//! | `CommandStatementQuery` | a ticket that contains the [statement](statement); `DoGet` runs it |
+//! | `ActionCreatePreparedStatement` | a handle that contains the statement; `DoPut` of parameters returns one that also contains them |
 //! | `CommandGetCatalogs`, `…DbSchemas`, `…Tables`, `…SqlInfo`, … | [metadata] |
-//! | updates, transactions | are refused |
+//! | updates, transactions | refused |
 //!
-//! The node keeps nothing of a client between two calls. Names of tables lead to files of the buckets that the caller
-//! may read ([tables]), and to nothing else. In a cluster, and with the feature `distributed`, queries run on all nodes that
-//! are up: the workers of these are served here, too. The same [engine] runs queries of the node's page.
+//! The node keeps no client state between two calls. Table names resolve only to files of the buckets that the caller
+//! may read ([tables]). In a cluster, with the feature `distributed`, queries run on all nodes that are up; their
+//! workers are served here as well. The same [engine] runs the queries of the status page.
 
 #[cfg(feature = "distributed")]
 mod cluster;

@@ -1,4 +1,4 @@
-//! Values of parameters: received as a stream of batches, kept in handles as an IPC stream.
+//! Parameter values: received as a stream of batches, and kept in handles as an IPC stream.
 
 use std::io::Cursor;
 
@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::super::error::{invalid, status};
 
-/// Maximum bytes of the values that are bound at once: tickets carry them.
+/// Maximum bytes of the bound values: tickets contain them.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Reads the rows of a stream that begins with a schema; `None` if there are none.
@@ -46,7 +46,7 @@ pub(super) async fn received(
     Ok((rows.num_rows() > 0).then_some(rows))
 }
 
-/// Writes rows as an IPC stream.
+/// Encodes rows as an IPC stream.
 pub(super) fn written(rows: &RecordBatch) -> Result<Vec<u8>, Status> {
     let mut bytes = Vec::new();
     let mut write = || {
@@ -58,7 +58,7 @@ pub(super) fn written(rows: &RecordBatch) -> Result<Vec<u8>, Status> {
     Ok(bytes)
 }
 
-/// Reads what [`written`] wrote.
+/// Decodes rows that [`written`] encoded.
 pub(super) fn read(bytes: &[u8]) -> Result<RecordBatch, Status> {
     let unreadable = || invalid("parameters: not readable: bind them again");
     let mut batches = StreamReader::try_new(Cursor::new(bytes), None).map_err(|_| unreadable())?;

@@ -1,4 +1,4 @@
-//! Types and names of results, so that all clients know them.
+//! Types and names of results, converted to those that all clients support.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use arrow::{
 };
 use stylobate_datafusion::plain_type;
 
-/// Returns the columns of a result as they are sent. Strings and bytes are no views, which few drivers read, and each
-/// column may have nulls: what a plan promises of them may change with the files.
+/// Returns the schema of a result as it is sent. String and binary views are replaced, since few drivers support
+/// them, and every column is nullable, since the nullability of a plan may change with the files.
 pub(super) fn sent_schema(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let sent = Field::new(field.name(), plain_type(field.data_type()), true);
@@ -19,7 +19,7 @@ pub(super) fn sent_schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()))
 }
 
-/// Replaces text in the string columns of a batch.
+/// Applies a function to the values in the string columns of a batch.
 pub(super) fn with_text(
     batch: &RecordBatch,
     replaced: impl Fn(&str) -> String,

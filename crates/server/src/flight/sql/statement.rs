@@ -1,7 +1,7 @@
-//! Statements in tickets and handles: the text of a query, and the values of its parameters if they are bound.
+//! Statements in tickets and handles: the text of a query, and its parameter values if they are bound.
 //!
-//! Both are [sealed](crate::flight::ticket) for the access key that they were issued to. A ticket expires, a handle does
-//! not. What a statement may read is checked whenever it is planned.
+//! Both are [sealed](crate::flight::ticket) for the access key that they were issued to. A ticket expires, a handle
+//! does not. Access rights are checked each time a statement is planned.
 
 use std::time::SystemTime;
 
@@ -26,11 +26,11 @@ const MAX_SQL_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Statement {
     pub(super) sql: String,
-    /// Rows of values. The query is run with each.
+    /// Rows of parameter values; the query runs once for each.
     pub(super) parameters: Option<RecordBatch>,
 }
 
-/// Serialised content of a ticket or handle.
+/// Serialized content of a ticket or handle.
 #[derive(Deserialize, Serialize)]
 struct StatementContent {
     sql: String,
@@ -43,7 +43,7 @@ struct StatementContent {
 }
 
 impl Statement {
-    /// Takes the text of a query without parameters.
+    /// Creates a statement from the text of a query, without parameters.
     pub(super) fn new(sql: String) -> Result<Self, Status> {
         if sql.len() > MAX_SQL_BYTES {
             return Err(invalid(format!("query: longer than {MAX_SQL_BYTES} bytes")));
@@ -51,7 +51,7 @@ impl Statement {
         Ok(Self { sql, parameters: None })
     }
 
-    /// Seals the statement for the caller, until `expires` or for good.
+    /// Seals the statement for the caller, until `expires` or without expiry.
     pub(super) fn seal(
         &self,
         signer: &TicketSigner,
@@ -70,7 +70,7 @@ impl Statement {
         })
     }
 
-    /// Opens a ticket or handle of the caller.
+    /// Opens a ticket or handle that was issued to the caller.
     pub(super) fn open(signer: &TicketSigner, sealed: &[u8], caller: Option<&str>) -> Result<Self, Status> {
         let content: StatementContent = signer.open_content(sealed)?;
         let expires = content.expires.unwrap_or(u64::MAX);

@@ -1,13 +1,13 @@
-//! Names of tables: files and folders of the buckets that the caller may read.
+//! Resolves table names to files and folders of the buckets that the caller may read.
 //!
 //! | name | files |
 //! |---|---|
 //! | `lake.orders` | the file or folder `orders` of the bucket `lake`, else `orders.parquet`, else `orders.orc` |
 //! | `lake."tpch/orders.parquet"` | a file, folder or pattern of the bucket |
 //! | `'lake/tpch/*.parquet'`, `'s3://lake/tpch/*.parquet'` | a path that begins with the bucket |
-//! | `orders` | as `lake.orders`, if the caller may read one bucket only |
+//! | `orders` | same as `lake.orders`, if the caller may read one bucket only |
 //!
-//! No other name leads to a file: paths of this machine and URLs of other stores name no bucket.
+//! No other name resolves to a file: local paths and URLs of other stores name no bucket.
 
 use std::collections::BTreeSet;
 #[cfg(feature = "distributed")]
@@ -27,14 +27,14 @@ use super::super::{
 };
 use crate::{Action, Bucket, Node};
 
-/// Extensions that a name may leave out, in the order in which they are tried.
+/// Extensions that a table name may omit, in the order in which they are tried.
 const EXTENSIONS: [&str; 2] = [".parquet", ".orc"];
-/// Maximum tables that are listed for a bucket, or for each of the prefixes that a key is limited to.
+/// Maximum tables listed per bucket, or per prefix that the key is limited to.
 const MAX_LISTED: usize = 1_000;
-/// Maximum names in a hint.
+/// Maximum table names in a hint.
 const MAX_HINTS: usize = 8;
 
-/// A bucket, and a name or path within it.
+/// A bucket, and a path within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TablePath {
     bucket: String,
@@ -47,7 +47,7 @@ pub(super) fn readable<'a>(node: &'a Node, caller: Option<&str>) -> Vec<&'a Buck
     node.buckets().filter(|bucket| keys.allows(caller, &bucket.name, Action::Read)).collect()
 }
 
-/// Returns the name of the only bucket, which names of tables may leave out.
+/// Returns the name of the bucket if there is only one: table names may then omit it.
 fn only<'a>(buckets: &[&'a Bucket]) -> Option<&'a str> {
     match buckets {
         [bucket] => Some(&bucket.name),
@@ -55,8 +55,8 @@ fn only<'a>(buckets: &[&'a Bucket]) -> Option<&'a str> {
     }
 }
 
-/// Opens a table; `None` if there is none of this name. Its source is named by bucket and path, as other nodes of a
-/// cluster name it.
+/// Opens a table; `None` if it does not exist. Its source is identified by bucket and path, which identify it on the
+/// other nodes of a cluster, too.
 pub(super) async fn find(
     node: &Node,
     caller: Option<&str>,
@@ -102,7 +102,7 @@ pub(super) struct BucketSources(pub(super) Arc<Node>);
 
 #[cfg(feature = "distributed")]
 impl TableSources for BucketSources {
-    /// Takes `bucket/path`: the rights of the caller were checked by the node that planned the query.
+    /// Opens `bucket/path`. The node that planned the query has checked the caller's rights.
     fn source(&self, name: &str) -> stylobate_datafusion::Result<Source> {
         let refused =
             || stylobate_datafusion::Error::Query { reason: format!("{name} names no files of this node") };
@@ -112,7 +112,7 @@ impl TableSources for BucketSources {
     }
 }
 
-/// Returns the place that a name leads to. A name without a bucket is one of the only bucket.
+/// Returns the location that a name refers to. A name without a bucket refers to the only bucket.
 fn path_of(name: &TableName, only_bucket: Option<&str>) -> Option<TablePath> {
     let table_path =
         |bucket: &str, within: &str| Some(TablePath { bucket: bucket.to_owned(), within: within.to_owned() });
@@ -129,7 +129,7 @@ fn path_of(name: &TableName, only_bucket: Option<&str>) -> Option<TablePath> {
     }
 }
 
-/// Returns the paths that a name may stand for, the likeliest first.
+/// Returns the paths that a name may refer to, the likeliest first.
 fn candidates(within: &str) -> Vec<String> {
     let mut paths = vec![within.to_owned()];
     let is_whole = within.is_empty() || within.ends_with('/') || within.contains(['*', '?', '[']);
@@ -138,13 +138,13 @@ fn candidates(within: &str) -> Vec<String> {
     }
 
     paths.extend(EXTENSIONS.iter().map(|extension| format!("{within}{extension}")));
-    // A key may be limited to the objects in a folder: then the name of the folder alone is not open to it.
+    // A key may be limited to the objects in a folder; it then has no access to the folder's name without the slash.
     paths.push(format!("{within}/"));
     paths
 }
 
-/// Lists the tables of a bucket that the caller sees: files and folders at its top, or at the top of each prefix that
-/// the caller is limited to.
+/// Lists the tables of a bucket that the caller may see: the files and folders at the top level, or directly below
+/// each prefix that the caller is limited to.
 pub(super) async fn listed(
     node: &Node,
     caller: Option<&str>,
@@ -168,7 +168,7 @@ pub(super) async fn all(node: &Node, caller: Option<&str>) -> Result<Vec<TableNa
     Ok(tables)
 }
 
-/// Returns a key without its extension, if that leads to the same file.
+/// Returns a key without its extension, if that name resolves to the same file.
 fn short<'a>(key: &'a str, keys: &BTreeSet<String>) -> &'a str {
     for (at, extension) in EXTENSIONS.iter().enumerate() {
         let Some(stem) = key.strip_suffix(extension).filter(|stem| !stem.is_empty()) else { continue };
@@ -179,7 +179,7 @@ fn short<'a>(key: &'a str, keys: &BTreeSet<String>) -> &'a str {
     key
 }
 
-/// Says what to do about a missing table.
+/// Returns a hint on how to correct the name of a missing table.
 pub(super) async fn hint(node: &Node, caller: Option<&str>, name: &TableName) -> String {
     let buckets = readable(node, caller);
     let place = path_of(name, only(&buckets));
@@ -207,7 +207,7 @@ pub(super) async fn hint(node: &Node, caller: Option<&str>, name: &TableName) ->
     }
 }
 
-/// Writes a name as a query has it.
+/// Formats a name as a query spells it.
 fn written(name: &TableName) -> String {
     let quoted = |part: &str| {
         let is_plain = part.starts_with(|first: char| first.is_ascii_lowercase())

@@ -1,5 +1,5 @@
-//! Runs tasks of queries that other nodes planned: the worker's service beside the Flight service, for calls that are
-//! signed with the secret of the cluster.
+//! Runs tasks of queries that other nodes planned: the worker's service next to the Flight service, for calls that
+//! are signed with the cluster's secret.
 
 use std::{
     collections::HashSet,
@@ -20,19 +20,19 @@ use tonic::{
 use super::{super::error::status, engine::QueryEngine};
 use crate::cluster::{CallNonce, Cluster, MAX_CLOCK_DIFFERENCE, RepeatedNotice};
 
-/// First part of the paths of the worker's calls.
+/// Path prefix of the worker's calls.
 const WORKER_PATH: &str = "/worker.WorkerService/";
-/// Maximum bytes of a call: the plan of a task names the row groups that it reads.
+/// Maximum bytes of a call: the plan of a task lists the row groups that it reads.
 const MAX_CALL_BYTES: usize = 64 << 20;
 
-/// The Flight service of a node, and its worker.
+/// The Flight service of a node combined with its query worker.
 #[derive(Clone)]
 pub(in crate::flight) struct FlightAndWorker<F> {
     flight: F,
     worker: Option<WorkerDoor>,
 }
 
-/// The worker of a node in a cluster.
+/// The query worker of a node in a cluster.
 #[derive(Clone)]
 struct WorkerDoor {
     engine: Arc<QueryEngine>,
@@ -42,7 +42,7 @@ struct WorkerDoor {
 }
 
 impl<F> FlightAndWorker<F> {
-    /// Joins the Flight service with the worker of the engine, if the node is in a cluster.
+    /// Combines the Flight service with the engine's worker, if the node is in a cluster.
     pub(in crate::flight) fn new(flight: F, engine: Arc<QueryEngine>, cluster: Option<Arc<Cluster>>) -> Self {
         let worker = cluster.map(|cluster| WorkerDoor {
             engine,
@@ -101,7 +101,7 @@ impl WorkerDoor {
         Box::pin(async move { server.call(request).await })
     }
 
-    /// Checks the signature of a call, and that it was not made before.
+    /// Verifies the signature of a call, and that the call is not a replay.
     fn check<B>(&self, request: &Request<B>) -> Result<(), String> {
         let now = SystemTime::now();
         let path = request.uri().path();
@@ -115,7 +115,8 @@ impl WorkerDoor {
     }
 }
 
-/// The calls of the last minutes: each is accepted once. Only calls that are signed are kept.
+/// Nonces of the calls of the last minutes, so that each is accepted once. Only calls with a valid signature are
+/// recorded.
 #[derive(Debug, Default)]
 struct AcceptedCalls {
     recent: HashSet<CallNonce>,
@@ -124,10 +125,10 @@ struct AcceptedCalls {
 }
 
 impl AcceptedCalls {
-    /// Time for which a signature may hold: clocks may differ in both directions.
+    /// Time for which a signature may be valid: clocks may differ in either direction.
     const KEPT: Duration = Duration::from_secs(2 * MAX_CLOCK_DIFFERENCE.as_secs());
 
-    /// Returns whether a call is new.
+    /// Returns true if a call is new, and records it.
     fn accept(&mut self, nonce: CallNonce, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.duration_since(since) > Self::KEPT {

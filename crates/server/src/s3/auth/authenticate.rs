@@ -1,7 +1,7 @@
-//! Verifies Signature Version 4 of any request, and reports the fault of one that fails.
+//! Verifies Signature Version 4 of any request, and reports why a verification failed.
 //!
-//! Plain GETs are verified by [`sigv4`](crate::s3::sigv4), which is faster and only ever accepts. This is for all
-//! others.
+//! Plain GETs are verified by [`sigv4`](crate::s3::sigv4), which is faster but can only accept. All other requests
+//! are verified here.
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
 
@@ -35,7 +35,7 @@ const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const SECURITY_TOKEN: &str = "x-amz-security-token";
 
-/// Maximum number of signed headers; no client signs more.
+/// Maximum number of signed headers; no client signs more than this.
 const MAX_SIGNED_HEADERS: usize = 100;
 
 /// SHA-256 of an empty body.
@@ -56,18 +56,18 @@ const SIGNING_PARAMETERS: [&str; 11] = [
     "X-Amz-SignedHeaders",
 ];
 
-/// Returns true if a parameter belongs to a presigned URL's signature, in any case.
+/// Returns true if a query parameter belongs to the signature of a presigned URL, ignoring case.
 pub(crate) fn is_signing_parameter(name: &str) -> bool {
     let is_of_version_4 = |known: &&str| known.starts_with("X-Amz-") && known.eq_ignore_ascii_case(name);
     SIGNING_PARAMETERS.iter().any(|known| *known == name || is_of_version_4(known))
 }
 
-/// Sender of a request.
+/// The authenticated sender of a request.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     /// The access key that signed it; `None` on a node without keys.
     pub(crate) access_key: Option<String>,
-    /// Verifier of its body's chunks, if these are signed.
+    /// Verifier of the body's chunks, if they are signed.
     pub(crate) chunks: Option<ChunkSignatures>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct CredentialScope {
 }
 
 impl CredentialScope {
-    /// Reads `id/day/region/s3/aws4_request`. The id may hold slashes.
+    /// Parses `id/day/region/s3/aws4_request`. The id may contain slashes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplitn(5, '/');
         let terminator = fields.next()?;
@@ -165,7 +165,7 @@ impl ClaimedSignature {
         }
     }
 
-    /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, ClaimedSignature=…` and the headers that belong to it.
+    /// Parses `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the related headers.
     fn of_header(authorization: &HeaderValue, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
         let malformed = || {
             s3_error!(
@@ -210,7 +210,7 @@ impl ClaimedSignature {
         })
     }
 
-    /// Reads the query of a presigned URL.
+    /// Parses the query of a presigned URL.
     fn of_query(query: &QueryParameters, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
         let error = |message: String| {
             S3Error::with_message(s3s::S3ErrorCode::AuthorizationQueryParametersError, message)
@@ -269,12 +269,12 @@ impl ClaimedSignature {
         })
     }
 
-    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: the holder of a presigned URL for
-    /// putting one object could otherwise add a header that makes it a copy of another.
+    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: otherwise the holder of a presigned
+    /// URL for putting one object could add a header that turns the request into a copy of another object.
     fn refuse_unsigned_headers(&self, parts: &Parts) -> S3Result<()> {
         let mut names: Vec<&str> = self.signed_headers.iter().map(String::as_str).collect();
         names.sort_unstable();
-        // Each costs time in proportion to its header, before anything is verified.
+        // Each signed header costs time in proportion to its length, before anything is verified.
         if names.len() > MAX_SIGNED_HEADERS || names.windows(2).any(|pair| pair.first() == pair.last()) {
             return Err(s3_error!(
                 AuthorizationHeaderMalformed,
@@ -284,7 +284,7 @@ impl ClaimedSignature {
 
         let is_signed =
             |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
-        // The body's hash needs no cover: the body is compared with it.
+        // The body's hash need not be covered, since the body is compared with it.
         let needs_cover = |name: &str| name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
         match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name))
         {
@@ -303,7 +303,7 @@ impl ClaimedSignature {
         }
     }
 
-    /// Returns true if the signature matches the request, under any usual escaping of the path.
+    /// Returns true if the signature matches the request under any common escaping of the path.
     fn matches_any(
         &self,
         key: &HmacSha256,
@@ -378,7 +378,7 @@ impl ClaimedSignature {
 
         let canonical_request = self.canonical_request(parts, &canonical_path(parts), query, None);
         let string_to_sign = self.string_to_sign(&canonical_request);
-        // The answer may end up in a log: the session token must not.
+        // The answer may end up in a log, which must not contain the session token.
         let token = canonical_value(&parts.headers, SECURITY_TOKEN);
         let canonical_request =
             if token.is_empty() { canonical_request } else { canonical_request.replace(&token, "***") };
@@ -395,7 +395,7 @@ impl ClaimedSignature {
     }
 }
 
-/// Returns the path with each byte escaped once, however the client escaped it.
+/// Returns the path with each byte escaped once, regardless of how the client escaped it.
 fn canonical_path(parts: &Parts) -> String {
     let decoded = percent_encoding::percent_decode(parts.uri.path().as_bytes()).decode_utf8_lossy();
     encode_path(&decoded)

@@ -12,7 +12,7 @@ use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, S3Result, s3_error};
 
 use crate::{config::CorsRule, s3::wire::header_text};
 
-/// Returns the rule that allows a page to send a request, if the request comes from a page.
+/// Returns the rule that allows a page to send a request, if a page sent it.
 pub(crate) fn rule_of<'a>(rules: &'a [CorsRule], headers: &HeaderMap, method: &str) -> Option<&'a CorsRule> {
     let origin = header_text::value(headers, &ORIGIN)?;
     rules.iter().find(|rule| rule.allows(origin, method))

@@ -1,4 +1,4 @@
-//! Changes that a request makes at the origin, and the invalidation of the cache for them.
+//! Changes that a forwarded request makes at the origin, and the cache invalidation for them.
 
 use std::{
     pin::Pin,
@@ -20,17 +20,17 @@ use tokio::task::JoinHandle;
 use super::{super::operation::S3Operation, stall_timeout::OriginBody};
 use crate::{access::Action, node::Node, s3::wire::keys::CheckedKey};
 
-/// Maximum wait for an answer after its client has disconnected.
+/// Maximum time to wait for an answer after the client has disconnected.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Delays after which uncertain changes are applied again.
+/// Delays after which the cache is invalidated again for changes whose outcome is unknown.
 const LATER: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15), Duration::from_secs(60)];
 
-/// Writes that leave every object as it is.
+/// Write operations that leave every object unchanged.
 const HARMLESS: [&str; 4] = ["AbortMultipartUpload", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"];
 
-/// Objects changed by a request, in each bucket of the node that shows them.
+/// Objects changed by a request, in every bucket of the node that exposes them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChangedObjects {
     objects: Vec<(ReadThrough, Vec<Path>)>,
@@ -38,7 +38,7 @@ pub(super) struct ChangedObjects {
 }
 
 impl ChangedObjects {
-    /// Returns what an operation on these keys changes.
+    /// Returns the objects that an operation on these keys changes.
     pub(super) fn of(node: &Node, endpoint: &S3Endpoint, operation: &S3Operation, keys: &[String]) -> Self {
         let mut changes = Self::default();
         if operation.action == Action::Read || HARMLESS.contains(&operation.name) {
@@ -73,12 +73,14 @@ impl ChangedObjects {
         self.objects.is_empty()
     }
 
-    /// Invalidates all cached state of the objects, here and at the other nodes of the cluster. Ends when these know.
+    /// Invalidates all cached state of the objects, here and at the other nodes of the cluster. Returns once these
+    /// know.
     pub(super) async fn apply(&self) {
         join_all(self.objects.iter().map(|(reader, paths)| reader.invalidate_in_cluster(paths))).await;
     }
 
-    /// Invalidates all cached state of deleted buckets, here and at the other nodes of the cluster. Ends when these know.
+    /// Invalidates all cached state of deleted buckets, here and at the other nodes of the cluster. Returns once
+    /// these know.
     pub(super) async fn apply_to_buckets(&self) {
         join_all(self.buckets.iter().map(ReadThrough::invalidate_all_in_cluster)).await;
     }
@@ -97,14 +99,14 @@ impl ChangedObjects {
     }
 }
 
-/// Body of an answer during which its origin may still carry out the changes.
+/// Body of an answer while its origin may still be carrying out the changes.
 ///
-/// They are applied before each piece of the answer is passed on, so that no client that has seen its end finds stale
-/// cache contents. If the client disconnects, the rest is read nevertheless.
+/// The cache is invalidated before each piece of the answer is passed on, so that a client that has seen the end of
+/// the answer never reads stale cache contents. If the client disconnects, the rest of the body is read nevertheless.
 pub(super) struct InvalidatingBody {
     body: Option<OriginBody>,
     changes: ChangedObjects,
-    /// Applies the changes, and what is passed on when that has ended.
+    /// Invalidation in progress, and the piece to pass on afterwards.
     applying: Option<(JoinHandle<()>, Option<BodyPiece>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The HTTP client that forwards requests to origins unchanged: it follows no redirect, and leaves paths alone.
+//! The HTTP client for forwarded requests: it follows no redirects and does not normalize paths.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -35,10 +35,10 @@ impl OriginClient {
         Self { client }
     }
 
-    /// Sends a request; the answer's body streams. Both fail if no byte moves for the stall timeout.
+    /// Sends a request; the answer's body is streamed. Both fail if no byte is transferred for the stall timeout.
     ///
-    /// A server that refuses a body without reading it closes the connection afterwards, and not all announce this:
-    /// such a connection is not reused.
+    /// A server that refuses a body without reading it closes the connection afterwards. Since not all servers
+    /// announce this, such a connection is not reused.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
@@ -75,8 +75,8 @@ impl OriginClient {
         Ok(answer.map(|body| OriginBody::new(body, stall_timeout)))
     }
 
-    /// Sends a request that changes nothing; without a body, it is retried once if a pooled connection turns out to
-    /// be closed.
+    /// Sends a request that changes nothing. Without a body, the request is retried once if a pooled connection turns
+    /// out to be closed.
     pub(super) async fn ask(
         &self,
         request: Request<Body>,
@@ -95,7 +95,7 @@ impl OriginClient {
     }
 }
 
-/// Request extension that names the metrics to count it in.
+/// Request extension with the metrics in which the request is counted.
 #[derive(Clone, Debug)]
 pub(super) struct OriginMetricsTag {
     pub(super) metrics: Arc<OriginMetrics>,
@@ -113,7 +113,7 @@ fn end<B>(counted: OriginRequest, answer: &Result<Response<B>, OriginUnreachable
     match answer {
         Ok(answer) => counted.answered(answer.status()),
         Err(failed) if failed.has_stalled() => counted.failed(OriginFailure::Timeout),
-        // The client's body broke off: the origin is not at fault.
+        // The client's body was cut off, which is not the origin's fault.
         Err(failed) if failed.is_of_body() => {}
         Err(_) => counted.failed(OriginFailure::Connection),
     }
@@ -130,7 +130,7 @@ impl OriginUnreachable {
         self.0.is::<StalledTransfer>()
     }
 
-    /// Returns true if the body to send failed.
+    /// Returns true if reading the request body failed.
     fn is_of_body(&self) -> bool {
         let first: &(dyn Error + 'static) = &*self.0;
         let mut causes = std::iter::successors(Some(first), |error| (*error).source());

@@ -1,5 +1,5 @@
-//! Copies from a bucket that its target's origin cannot reach: read through the cache, and written as a new object or
-//! part.
+//! Copies from a bucket that the target's origin cannot reach: reads the source through the cache, and writes it as a
+//! new object or part.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -35,12 +35,12 @@ const TAGGING_DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-tagging-dir
 const COPY_RANGE: HeaderName = HeaderName::from_static("x-amz-copy-source-range");
 const METADATA: &str = "x-amz-meta-";
 
-/// Headers that describe an object, which a copy keeps unless they are replaced.
+/// Headers that describe an object, which a copy keeps unless the request replaces them.
 const DESCRIBING: [HeaderName; 6] =
     [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES];
 
 impl Forwarder {
-    /// Copies through the node, if the target's origin cannot copy by itself.
+    /// Copies through the node, if the target's origin cannot copy the source itself.
     pub(super) async fn copy_from_elsewhere(
         &self,
         request: &ForwardRequest<'_>,
@@ -86,7 +86,7 @@ impl Forwarder {
         self.put_copy(request, sent, opened, is_part).await.map(Some)
     }
 
-    /// Writes the opened object to the target of the request.
+    /// Writes the opened source object to the target of the request.
     async fn put_copy(
         &self,
         request: &ForwardRequest<'_>,
@@ -138,7 +138,7 @@ impl Forwarder {
     }
 }
 
-/// Returns the headers of the written object: those of the request, and unless it replaces them, those that describe
+/// Returns the headers of the written object: those of the request and, unless it replaces them, those that describe
 /// the source.
 fn target_headers(headers: &HeaderMap, opened: &OpenedObject, path: &str, is_replaced: bool) -> HeaderMap {
     let mut sent = HeaderMap::new();

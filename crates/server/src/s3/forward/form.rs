@@ -1,9 +1,11 @@
-//! Uploads by HTML form: rewritten with a policy signed by the origin's credentials, and sent while the file arrives.
+//! Forwards uploads by HTML form: the form is rebuilt with a policy signed with the origin's credentials, and sent
+//! while the file arrives.
 //!
-//! The fields are those that were verified, each once. Anything after the file in the client's form is dropped, since
-//! origins differ in reading it, and so is the client's boundary, with which a file could contain what only the
-//! origin takes for a field. To know the length of the form in advance, the bytes dropped after the file are replaced
-//! by spaces after the closing delimiter, which are not part of a form.
+//! The new form has the fields that were verified, each once. Anything after the file in the client's form is
+//! dropped, since origins differ in how they read it. The client's boundary is not reused either: the file could
+//! contain it, and with it text that only the origin would take for a field. So that the length of the form is known
+//! in advance, the dropped bytes after the file are replaced by spaces after the closing delimiter, which are not
+//! part of a form.
 
 use std::{
     pin::Pin,
@@ -39,7 +41,7 @@ use crate::s3::{
     write::post_form::{SuccessAction, VerifiedForm},
 };
 
-/// Validity of the policy: an origin may check it after the last byte of the file.
+/// Validity of the policy: an origin may check the expiry after it has received the last byte of the file.
 const VALIDITY: TimeDelta = TimeDelta::days(1);
 
 /// Client headers that an origin's policies may depend on.
@@ -48,7 +50,7 @@ const SENT: [HeaderName; 2] = [REFERER, USER_AGENT];
 /// Fields that are rewritten for the origin.
 const REPLACED: [&str; 3] = ["bucket", "file", "key"];
 
-/// Padding, sent in pieces of this size.
+/// Padding, sent in pieces of at most this size.
 static SPACES: [u8; 1024] = [b' '; 1024];
 
 impl Forwarder {
@@ -74,7 +76,7 @@ impl Forwarder {
         let asked = Instant::now();
         let answer = self.send(sent, changes, request).await?;
         if answer.status() == StatusCode::SEE_OTHER && matches!(success, SuccessAction::Redirect(_)) {
-            // To the page that the client named, wherever the origin's answer points.
+            // Redirects to the page that the client named, not to where the origin's answer points.
             return Ok(success.answer(names.bucket, &key, described(answer.headers())));
         }
 
@@ -87,14 +89,14 @@ impl Forwarder {
     }
 }
 
-/// Rewrites an answer about a stored object to the names that the client knows.
+/// Rewrites an answer about a stored object to the names that clients use.
 async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse {
     let (mut head, mut body) = answer.into_parts();
     if !head.headers.contains_key(ETAG)
         && let Ok(text) = body.store_all_limited(MAX_ANSWER_XML).await
         && let Ok(answered) = str::from_utf8(&text)
     {
-        // An unreadable answer has none.
+        // An unreadable answer names no object.
         let _ = xml::visit(answered, |path, text| {
             if path.last().is_some_and(|name| *name == "ETag") {
                 header_text::set(&mut head.headers, ETAG, text);
@@ -105,7 +107,7 @@ async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse 
     SuccessAction::Status(head.status).answer(bucket, key, head.headers)
 }
 
-/// Returns the headers that describe a stored object, from an answer that redirects elsewhere.
+/// Returns the headers that describe a stored object, from an answer that redirects to another page.
 fn described(answer: &HeaderMap) -> HeaderMap {
     let is_told = |name: &HeaderName| *name == ETAG || name.as_str().starts_with("x-amz-");
     let told = answer.iter().filter(|(name, _)| is_told(name));
@@ -153,7 +155,7 @@ async fn build(
     let boundary = format!("stylobate{}", hex(&rand::random::<[u8; 16]>()));
     header_text::set(&mut headers, CONTENT_TYPE, &format!("multipart/form-data; boundary={boundary}"));
 
-    // If both are given, the length is not that of the body.
+    // If both headers are given, the length is not that of the body.
     let is_known = !request.headers.contains_key(TRANSFER_ENCODING);
     let length = header_text::value(&request.headers, &CONTENT_LENGTH).filter(|_| is_known);
     let length = length.and_then(|length| length.parse().ok());
@@ -170,7 +172,7 @@ async fn build(
     Ok(sent)
 }
 
-/// Returns the fields for the origin, without a signature.
+/// Returns the fields for the origin, unsigned.
 fn origin_fields(
     form: &VerifiedForm,
     names: &BucketNames<'_>,
@@ -231,12 +233,12 @@ struct ForwardedForm {
     head: Bytes,
     file: Option<FormFile>,
     end: Bytes,
-    /// Bytes to come, if the client announced the length of its form.
+    /// Bytes still to be sent, if the client announced the length of its form.
     remaining: Option<u64>,
 }
 
 impl ForwardedForm {
-    /// Creates the form that replaces the client's, which has `content_length` bytes.
+    /// Creates the form that replaces the client's form of `content_length` bytes.
     fn new(
         boundary: &str,
         fields: &[(String, String)],

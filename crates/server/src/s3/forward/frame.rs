@@ -1,4 +1,4 @@
-//! Wraps a body into an aws-chunked frame, so that its trailer, a checksum, reaches the origin.
+//! Wraps a body into an aws-chunked frame, so that a checksum in its trailer reaches the origin.
 
 use std::{
     collections::VecDeque,
@@ -32,19 +32,20 @@ pub(super) struct UnsignedChunkedBody {
     trailers: Trailers,
     /// Names of the trailers announced to the origin.
     announced: Vec<String>,
-    /// Bytes to send before more is read.
+    /// Bytes to be sent before more of the body is read.
     ready: VecDeque<Bytes>,
     has_ended: bool,
 }
 
 impl UnsignedChunkedBody {
-    /// Frames the `length` bytes of a body; its trailers are available once it was read.
+    /// Frames a body of `length` bytes; its trailers become available once it has been read.
     pub(super) fn new(body: Body, length: u64, trailers: Trailers, announced: Vec<String>) -> Self {
         let ready = VecDeque::new();
         Self { body, remaining: length, in_chunk: 0, trailers, announced, ready, has_ended: false }
     }
 
-    /// Returns the length of a frame around `length` bytes with these trailers, if their lengths are known in advance.
+    /// Returns the length of a frame around `length` bytes with these trailers, if the lengths of the trailers are
+    /// known in advance.
     pub(super) fn len(length: u64, trailers: &[String]) -> Option<u64> {
         let head = |size: u64| format!("{size:x}").len() as u64 + 2;
         let full = length / CHUNK * (head(CHUNK) + CHUNK + 2);
@@ -77,7 +78,8 @@ impl UnsignedChunkedBody {
         }
     }
 
-    /// Ends the frame with the trailers, which must be the announced ones: the length depends on them.
+    /// Ends the frame with the trailers, which must be the announced ones, since the announced length depends on
+    /// them.
     fn end(&mut self) -> Result<(), ChunkedError> {
         self.has_ended = true;
         let found = self.trailers.take().unwrap_or_default();

@@ -16,7 +16,7 @@ pub(super) struct OriginListingReader<'a> {
 }
 
 impl OriginListingReader<'_> {
-    /// Returns the known objects of the listing, by their client-side paths. Empty if the listing cannot be read.
+    /// Returns the known objects of the listing, by their client-side paths. Empty if the listing cannot be parsed.
     pub(super) fn objects(&self, xml: &str, is_known: impl Fn(&str) -> bool) -> Vec<ListedObject> {
         let is_encoded = self.may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
         match self.plain_objects(xml, is_encoded, &is_known) {
@@ -25,8 +25,8 @@ impl OriginListingReader<'_> {
         }
     }
 
-    /// Reads only the key of each object, except for known ones: a thousand objects take microseconds. Returns `None`
-    /// if the listing needs a real parser.
+    /// Finds objects by text search. Reads only the key of an unknown object, so that a thousand objects take
+    /// microseconds. Returns `None` if the listing needs a real parser.
     fn plain_objects(
         &self,
         xml: &str,
@@ -44,7 +44,7 @@ impl OriginListingReader<'_> {
             ("LastModified", XmlElementFinder::of("<LastModified>", "</LastModified>")),
         ];
 
-        // The gaps between matches may hide one with attributes, a namespace, or no end.
+        // The text between matches may hide an element with attributes, with a namespace, or without an end.
         let hides_one = |between: &str| between.contains("Contents");
         let mut listed = Vec::new();
         let mut rest = xml;
@@ -149,7 +149,7 @@ mod tests {
         )
     }
 
-    /// Returns path, size and ETag of the objects found in a listing of `objects`.
+    /// Returns path, size and ETag of the objects found in a listing that contains the XML `objects`.
     fn found(objects: &str, is_encoded: bool) -> Vec<(String, u64, String)> {
         let encoding = if is_encoded { "<EncodingType>url</EncodingType>" } else { "" };
         let xml = format!(

@@ -1,9 +1,9 @@
-//! Forwards requests to S3 origins, other than reads of cached objects: signs them again, and passes everything else in
-//! requests and answers on unchanged.
+//! Forwards requests other than reads of cached objects to S3 origins: signs them again, and passes everything else
+//! in requests and answers on unchanged.
 //!
 //! ```text
 //! request ─▶ names of the origin (names) ─▶ frame (frame) ─▶ signature (sign) ─▶ client ─▶ origin
-//! answer  ◀─ names of the client, listings noted, changed objects dropped from the cache ◀──┘
+//! answer  ◀─ names of the client, listings recorded, changed objects dropped from the cache ◀──┘
 //! ```
 
 mod changes;
@@ -86,7 +86,7 @@ const CHECKSUM: &str = "x-amz-checksum-";
 const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
-/// Headers that belong to one connection, or to the exchange between caller and node.
+/// Request headers that are not forwarded: they belong to one connection, or to the exchange between client and node.
 const NOT_SENT: [HeaderName; 20] = [
     ACCEPT_ENCODING,
     AUTHORIZATION,
@@ -110,14 +110,15 @@ const NOT_SENT: [HeaderName; 20] = [
     HeaderName::from_static("x-amz-s3session-token"),
 ];
 
-/// More of them, by prefix.
+/// Prefixes of further request headers that are not forwarded.
 const NOT_SENT_PREFIXES: [&str; 4] = ["x-forwarded-", "x-real-ip", "x-amz-date", "x-amz-security-token"];
 
-/// Answer headers that belong to one connection. The origin's CORS headers are dropped, too.
+/// Answer headers that are not passed on, since they belong to one connection. The origin's CORS headers are dropped,
+/// too.
 const NOT_HANDED_BACK: [HeaderName; 6] =
     [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HeaderName::from_static("keep-alive")];
 
-/// Codes with which an origin refuses the node's own signature: their details are about its credentials.
+/// Error codes with which an origin refuses the node's own signature: their details concern the node's credentials.
 const BLAMES_NODE: [&str; 7] = [
     "AuthorizationHeaderMalformed",
     "ExpiredToken",
@@ -132,10 +133,10 @@ const BLAMES_NODE: [&str; 7] = [
 /// begins to answer.
 const MIN_CHANGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Parameters that hold a key or a prefix of one.
+/// Parameters whose value is a key or a prefix of keys.
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
 
-/// An authorised request to a bucket of an S3 origin.
+/// An authorized request to a bucket of an S3 origin.
 pub(super) struct ForwardRequest<'a> {
     pub(super) bucket: &'a Bucket,
     pub(super) endpoint: &'a S3Endpoint,
@@ -154,7 +155,7 @@ pub(super) struct Forwarder {
     client: OriginClient,
 }
 
-/// A body to send, and its description in the signature.
+/// A body to send, and its description for the signature.
 struct OutgoingBody {
     body: Body,
     payload: String,
@@ -207,7 +208,7 @@ impl Forwarder {
         self.hand_back(&request, &names, asked, answer).await
     }
 
-    /// Reads the keys to delete, checks the caller's right to each, and renames them for the origin.
+    /// Reads the list of keys to delete, checks the caller's right to each, and renames them for the origin.
     async fn deletion(
         &self,
         request: &ForwardRequest<'_>,
@@ -247,7 +248,7 @@ impl Forwarder {
         if !names.prefix.is_empty() {
             sent = Bytes::from(names.rewrite_deletion(xml).map_err(|_| malformed())?);
         }
-        // Claims about the body were checked, and may have been in its trailers.
+        // These claims about the body were already verified, and may have been in its trailers.
         let of_body = |name: &HeaderName| name.as_str().starts_with(CHECKSUM) || *name == SDK_CHECKSUM;
         let sums: Vec<_> = headers.keys().filter(|name| of_body(name)).cloned().collect();
         sums.iter().for_each(|name| drop(headers.remove(name)));
@@ -321,8 +322,8 @@ impl Forwarder {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// Sends a request. One that changes something continues even if its caller disconnects: the cache is invalidated
-    /// for whatever the origin does.
+    /// Sends a request. A request that changes something continues even if its client disconnects, so that the cache
+    /// is invalidated for whatever the origin does.
     async fn send(
         &self,
         mut sent: Request<Body>,
@@ -348,7 +349,7 @@ impl Forwarder {
             let answer = match client.send(sent, deadline.max(MIN_CHANGE_TIMEOUT)).await {
                 Ok(answer) => answer,
                 Err(failed) => {
-                    // The origin may have received all of it, and still carry it out.
+                    // The origin may have received the whole request, and may still carry it out.
                     changes.apply_again_later().await;
                     return Err(failed);
                 }
@@ -359,7 +360,7 @@ impl Forwarder {
                 changes.apply_to_buckets().await;
             }
             changes.apply().await;
-            // S3 may begin to answer before it is done, and report the outcome in the body.
+            // S3 may begin to answer before it has finished, and report the outcome in the body.
             let body = if changes.is_empty() || body.is_end_stream() {
                 Body::http_body(body)
             } else {
@@ -372,7 +373,7 @@ impl Forwarder {
         answer.map_err(|failed| unanswered(&failed))
     }
 
-    /// Converts the answer for the client.
+    /// Converts the origin's answer for the client.
     async fn hand_back(
         &self,
         request: &ForwardRequest<'_>,
@@ -385,7 +386,7 @@ impl Forwarder {
             return Err(error::slow_down());
         }
         if head.status.is_redirection() && head.status != StatusCode::NOT_MODIFIED {
-            // A client that followed would send another host what it signed for this node.
+            // A client that followed the redirect would send another host a request that it signed for this node.
             tracing::warn!(
                 status = head.status.as_u16(),
                 "the origin points elsewhere: is the region right?"
@@ -447,7 +448,8 @@ impl Forwarder {
     }
 }
 
-/// Returns the error for an origin that did not answer: the fault of the client's own body, if that is the cause.
+/// Returns the error for an origin that did not answer. If the client's own body is the cause, the error blames the
+/// client.
 fn unanswered(failed: &OriginUnreachable) -> S3Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
     while let Some(found) = cause {
@@ -468,7 +470,7 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
     }
 }
 
-/// Refuses access beyond the prefix of the origin's bucket that clients may see.
+/// Refuses access to keys outside the prefix of the origin's bucket that clients may see.
 fn refuse_beyond_prefix(request: &ForwardRequest<'_>, names: &BucketNames<'_>) -> S3Result<()> {
     let is_of_bucket = matches!(request.target, RequestTarget::Bucket { .. });
     let is_change = request.operation.action == Action::Write && request.operation.name != "DeleteObjects";
@@ -482,7 +484,7 @@ fn refuse_beyond_prefix(request: &ForwardRequest<'_>, names: &BucketNames<'_>) -
     ))
 }
 
-/// Refuses a key with a `..` as a segment: an origin that takes keys for paths would leave the bucket by it.
+/// Refuses a key with a `..` segment, through which an origin that maps keys to paths would leave the bucket.
 fn refuse_climbing(key: &str) -> S3Result<()> {
     if key.split(['/', '\\']).any(|segment| segment == "..") {
         Err(s3_error!(InvalidArgument, "key: '..' as a segment is refused"))
@@ -491,7 +493,7 @@ fn refuse_climbing(key: &str) -> S3Result<()> {
     }
 }
 
-/// Converts the body to the form in which it is sent, and sets the headers accordingly.
+/// Converts the body to the form in which it is sent, and sets the related headers.
 fn frame(headers: &mut HeaderMap, payload: RequestPayload, is_empty: bool) -> OutgoingBody {
     if let Some(length) = payload.length.filter(|_| payload.trailers.is_some() || payload.sha256.is_none()) {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -528,7 +530,7 @@ fn frame(headers: &mut HeaderMap, payload: RequestPayload, is_empty: bool) -> Ou
     OutgoingBody { body: Body::from(stream), payload: UNSIGNED_TRAILER.to_owned() }
 }
 
-/// Returns the URI of the bucket or of an object in it.
+/// Returns the URI of the bucket, or of an object in it.
 fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &QueryParameters) -> S3Result<Uri> {
     let mut text = endpoint.url().to_owned();
     match key {
@@ -536,7 +538,7 @@ fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &QueryParameters) -
             text.push('/');
             text.push_str(&encode_path(&key));
         }
-        // If the bucket is in the host, its path is the root.
+        // In virtual-hosted style, the bucket is in the host, and its path is the root.
         None if !text.split_once("://").is_some_and(|(_, rest)| rest.contains('/')) => text.push('/'),
         None => {}
     }
@@ -563,7 +565,7 @@ fn rewrite_query(query: &mut QueryParameters, operation: S3Operation, names: &Bu
     }
 }
 
-/// Rewrites the source of a copy to the origin's names.
+/// Rewrites the source of a copy to the names that the origin uses.
 fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
     let Some(source) = CopySourceHeader::of(headers)? else { return Ok(()) };
     let endpoint = node.bucket(&source.bucket).and_then(|bucket| bucket.reader.origin().s3());

@@ -8,7 +8,7 @@ use stylobate_storage::S3Endpoint;
 use super::xml::{self, MalformedXml};
 use crate::{node::Bucket, s3::wire::target::encode_path};
 
-/// The two names of a bucket, and the prefix of keys at the origin.
+/// The client's and the origin's name of a bucket, and the key prefix at the origin.
 pub(super) struct BucketNames<'a> {
     pub(super) bucket: &'a str,
     pub(super) origin_bucket: &'a str,
@@ -30,7 +30,7 @@ impl<'a> BucketNames<'a> {
         format!("{}{key}", self.prefix)
     }
 
-    /// Rewrites the origin's answer to the names that clients know.
+    /// Rewrites the origin's answer to the names that clients use.
     pub(super) fn rewrite_answer(&self, xml: &str) -> Result<String, MalformedXml> {
         xml::rewrite(xml, |path, text| {
             let name = path.last().copied().unwrap_or_default();
@@ -51,7 +51,7 @@ impl<'a> BucketNames<'a> {
         })
     }
 
-    /// Rewrites the keys of a deletion request to the origin's names.
+    /// Rewrites the keys of a deletion request to those of the origin.
     pub(super) fn rewrite_deletion(&self, xml: &str) -> Result<String, MalformedXml> {
         xml::rewrite(xml, |path, key| is_deleted_key(path).then(|| self.to_origin(key)))
     }
@@ -61,7 +61,7 @@ impl<'a> BucketNames<'a> {
         if let Some(rest) = key.strip_prefix(self.prefix) {
             return Some(Cow::Borrowed(rest));
         }
-        // The shortest text that decodes to the prefix.
+        // The shortest beginning of the key that decodes to the prefix.
         let ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
         let end = ends.take_while(|end| *end <= self.prefix.len() * 3).find(|end| {
             let decoded = |head: &str| percent_decode_str(head).decode_utf8_lossy().into_owned();
@@ -73,7 +73,7 @@ impl<'a> BucketNames<'a> {
         key.get(end..).map(Cow::Borrowed)
     }
 
-    /// Rewrites the URL or path of an object to the names that clients know.
+    /// Rewrites the URL or path of an object to the names that clients use.
     fn rewrite_location(&self, location: &str) -> Option<String> {
         let begin = format!("{}/{}", self.origin_bucket, self.prefix);
         let encoded = format!("{}/{}", self.origin_bucket, encode_path(self.prefix));
@@ -82,7 +82,7 @@ impl<'a> BucketNames<'a> {
     }
 }
 
-/// Returns true if this is the path of a key in a deletion request.
+/// Returns true if this is the XML path of a key in a deletion request.
 pub(super) fn is_deleted_key(path: &[&str]) -> bool {
     matches!(path, [_, "Object", "Key"])
 }

@@ -1,4 +1,4 @@
-//! Signs requests to an origin by Signature Version 4, with the path as it is sent.
+//! Signs requests to an origin with Signature Version 4, over the path exactly as it is sent.
 
 use chrono::{DateTime, Utc};
 use hmac::Mac;
@@ -16,10 +16,10 @@ use crate::s3::wire::target::QueryParameters;
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Headers that intermediaries may change.
+/// Headers that intermediaries may change, and that are therefore not signed.
 const UNSIGNED: [HeaderName; 5] = [AUTHORIZATION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, USER_AGENT];
 
-/// Signs the head of a request whose body is described by `payload`: a hash, or the keyword for an unknown one.
+/// Signs the head of a request. `payload` describes the body: its hash, or a keyword if the hash is unknown.
 pub(super) fn sign(
     parts: &mut Parts,
     payload: &str,
@@ -52,7 +52,8 @@ pub(super) fn sign(
     insert(parts, AUTHORIZATION, &authorization, true);
 }
 
-/// Returns the names of the signed headers, and the canonical headers, whose values need not be text.
+/// Returns the names of the signed headers, and the canonical headers. The latter are bytes, since header values need
+/// not be text.
 fn canonical_headers(parts: &Parts) -> (String, Vec<u8>) {
     let mut names: Vec<&HeaderName> = parts.headers.keys().filter(|name| !UNSIGNED.contains(name)).collect();
     names.sort_unstable_by_key(|name| name.as_str());

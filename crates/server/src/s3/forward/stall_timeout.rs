@@ -1,5 +1,5 @@
-//! Stall timeouts of forwarded requests: request bodies that record their progress, and response bodies that fail if no
-//! more bytes arrive.
+//! Stall timeouts of forwarded requests: request bodies record their progress, and response bodies fail if no more
+//! bytes arrive.
 
 use std::{
     future::Future,
@@ -17,11 +17,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Time at which bytes of a request were last sent. Clones share it.
+/// Time at which bytes of a request were last sent, shared by all clones.
 #[derive(Clone, Debug)]
 pub(super) struct TransferProgress {
     start: Instant,
-    /// Milliseconds from `start` to the last progress.
+    /// Time of the last progress, in milliseconds after `start`.
     last_ms: Arc<AtomicU64>,
 }
 
@@ -30,7 +30,7 @@ impl TransferProgress {
         Self { start: Instant::now(), last_ms: Arc::default() }
     }
 
-    /// Records progress now.
+    /// Records progress at the current time.
     fn record(&self) {
         self.last_ms.store(self.start.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
@@ -49,7 +49,7 @@ impl TransferProgress {
     }
 }
 
-/// Body of a request that records its progress.
+/// Request body that records its progress.
 pub(super) struct ProgressBody<B> {
     body: B,
     progress: TransferProgress,
@@ -85,12 +85,12 @@ impl<B: Body + Unpin> Body for ProgressBody<B> {
     }
 }
 
-/// Body of a response, which fails if the origin sends no bytes for the stall timeout.
+/// Response body that fails if the origin sends no bytes for the stall timeout.
 #[derive(Debug)]
 pub(super) struct OriginBody<B = Incoming> {
     body: B,
     timeout: Duration,
-    /// Deadline of the next bytes; set only while waiting for them.
+    /// Deadline for the next bytes; set only while waiting for them.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 

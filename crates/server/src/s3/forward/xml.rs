@@ -1,4 +1,4 @@
-//! Reads and rewrites the text of elements in S3's XML, and leaves everything else byte for byte.
+//! Reads and rewrites the text of elements in S3's XML, and keeps everything else byte for byte.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use quick_xml::{
     events::Event,
 };
 
-/// Unreadable XML of a client or of an origin.
+/// Malformed XML from a client or an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the XML cannot be read")]
 pub(super) struct MalformedXml;
 
-/// Maximum nesting: more than any of S3's documents.
+/// Maximum nesting depth, above that of any of S3's documents.
 const MAX_DEPTH: usize = 16;
 
-/// Passes the text of each element without children to `visit`, and the end of each element with children as `None`,
-/// with the names of its ancestors and its own, outermost first. If `visit` returns another text, it replaces the
-/// original in the result.
+/// Calls `visit` with the text of each leaf element, and with `None` at the end of each element that has children,
+/// along with the names of its ancestors and its own, outermost first. If `visit` returns a text, it replaces the
+/// original one in the result.
 pub(super) fn walk(
     xml: &str,
     mut visit: impl FnMut(&[&str], Option<&str>) -> Option<String>,
@@ -27,7 +27,7 @@ pub(super) fn walk(
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<&str> = Vec::new();
     let mut output = String::with_capacity(xml.len());
-    // Start of the innermost element's text, until it turns out to have children.
+    // Start of the innermost element's text, until the element turns out to have children.
     let mut text_from: Option<usize> = None;
     let mut copied = 0;
 
@@ -64,8 +64,8 @@ pub(super) fn walk(
     Ok(output)
 }
 
-/// Returns true if the document has only tags and text: then `<` begins tags only, and elements can be found by text
-/// search.
+/// Returns true if the document contains only tags and text, so that every `<` begins a tag and elements can be found
+/// by text search.
 pub(super) fn is_plain(xml: &str) -> bool {
     memmem::find(xml.as_bytes(), b"<!").is_none()
 }
@@ -92,14 +92,14 @@ impl XmlElementFinder {
     }
 }
 
-/// An element and its surroundings.
+/// A matched element and the text around it.
 pub(super) struct XmlElementMatch<'x> {
     pub(super) before: &'x str,
     pub(super) content: &'x str,
     pub(super) after: &'x str,
 }
 
-/// Replaces texts of elements without children.
+/// Replaces the texts of leaf elements.
 pub(super) fn rewrite(
     xml: &str,
     mut visit: impl FnMut(&[&str], &str) -> Option<String>,
@@ -107,7 +107,7 @@ pub(super) fn rewrite(
     walk(xml, |path, text| visit(path, text?))
 }
 
-/// Passes the text of each element without children to `visit`.
+/// Calls `visit` with the text of each leaf element.
 pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[&str], &str)) -> Result<(), MalformedXml> {
     rewrite(xml, |path, text| {
         visit(path, text);
@@ -116,8 +116,8 @@ pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[&str], &str)) -> Result<(
     Ok(())
 }
 
-/// Checks that every parser reads the same keys from a list of keys to delete: only the elements that S3 knows, each
-/// in its place, and text.
+/// Checks that every parser would read the same keys from a deletion request: it may contain only text and the
+/// elements that S3 defines, each in its place.
 pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<Vec<u8>> = Vec::new();
@@ -143,7 +143,7 @@ pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
                 }
                 objects += usize::from(name == b"Object");
                 keys += usize::from(name == b"Key");
-                // At most one key per object so far.
+                // No object has had more than one key so far.
                 if keys > objects {
                     return Err(MalformedXml);
                 }
@@ -162,12 +162,12 @@ pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
     }
 }
 
-/// Escapes the text between tags; a parser would read a carriage return as a line feed.
+/// Escapes the text between tags. A carriage return is escaped too, since a parser would read it as a line feed.
 fn escaped(text: &str) -> String {
     escape(text).replace('\r', "&#13;")
 }
 
-/// Returns the name in the tag at the beginning of a text, without its namespace prefix.
+/// Returns the name in the tag at the beginning of the text, without its namespace prefix.
 fn local_name(tag: &str) -> &str {
     let tag = tag.strip_prefix('<').unwrap_or(tag);
     let end = tag.find(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>')).unwrap_or(tag.len());

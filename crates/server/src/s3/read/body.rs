@@ -1,4 +1,4 @@
-//! The bytes of an object on their way to a client: as many as announced, or an error that aborts the connection.
+//! The bytes of an object sent to a client: exactly as many as announced, or an error that aborts the connection.
 
 use std::{
     pin::Pin,
@@ -15,19 +15,19 @@ use s3s::{
 
 use crate::s3::wire::error;
 
-/// The stream is shorter or longer than the announced length.
+/// The stream was shorter or longer than the announced length.
 #[derive(Debug, thiserror::Error)]
 #[error("the bytes of the object do not have the length that was announced")]
 struct BodyLengthMismatch;
 
-/// The client is cut off in the middle of a body; the reason is in the log.
+/// The body was cut off in the middle; the reason is in the log.
 #[derive(Debug, thiserror::Error)]
 #[error("the object could not be read to its end")]
 struct TruncatedBody;
 
 /// Body of a GetObject answer.
 pub(crate) struct ObjectBody {
-    /// Never locked: makes the stream `Sync`, as s3s requires; access is always exclusive.
+    /// Never locked. The mutex only makes the stream `Sync`, as s3s requires; access is always exclusive.
     stream: Mutex<BoxStream<'static, object_store::Result<Bytes>>>,
     remaining: u64,
 }

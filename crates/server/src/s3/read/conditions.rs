@@ -18,7 +18,7 @@ use crate::s3::wire::error;
 pub(crate) enum ConditionOutcome {
     /// All of them hold.
     Proceed,
-    /// The client has this version already.
+    /// The client already has this version.
     NotModified,
     /// A precondition does not hold.
     Failed,
@@ -34,7 +34,7 @@ pub(crate) struct ReadConditions {
 }
 
 impl ReadConditions {
-    /// Returns true if the answer is likely to be "not modified", so that metadata is worth reading first.
+    /// Returns true if the answer is likely to be "not modified", so that reading the metadata first is worthwhile.
     pub(crate) fn revalidates(&self) -> bool {
         self.if_none_match.is_some() || self.if_modified_since.is_some()
     }
@@ -44,12 +44,12 @@ impl ReadConditions {
         !self.revalidates() && self.if_match.is_none() && self.if_unmodified_since.is_none()
     }
 
-    /// Returns true if a condition is `*`, any version, which servers interpret differently.
+    /// Returns true if a condition is `*`, which stands for any version and which servers interpret differently.
     pub(crate) fn name_any(&self) -> bool {
         [&self.if_match, &self.if_none_match].into_iter().any(|tag| *tag == Some(ETagCondition::Any))
     }
 
-    /// Returns the error of failed conditions, which names the decisive one.
+    /// Returns the error for failed conditions, which names the decisive one.
     pub(crate) fn failed(&self) -> S3Error {
         let name = match (&self.if_match, &self.if_unmodified_since) {
             (Some(_), _) => "If-Match",
@@ -59,7 +59,7 @@ impl ReadConditions {
         error::precondition_failed(name)
     }
 
-    /// Evaluates the conditions for the version with this ETag and modification time.
+    /// Evaluates the conditions for a version with this ETag and modification time.
     pub(crate) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> ConditionOutcome {
         if self.is_empty() {
             return ConditionOutcome::Proceed;
@@ -86,7 +86,7 @@ impl ReadConditions {
     }
 }
 
-/// Truncates a time to whole seconds, as HTTP headers carry it.
+/// Truncates a time to whole seconds, the resolution of HTTP headers.
 pub(crate) fn timestamp(time: DateTime<Utc>) -> Timestamp {
     let seconds = u64::try_from(time.timestamp()).unwrap_or(0);
     Timestamp::from(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))

@@ -23,13 +23,13 @@ use crate::{
     },
 };
 
-/// Version id of an object in a bucket without versions.
+/// Version id of an object in an unversioned bucket.
 const NO_VERSION: &str = "null";
 
 /// Maximum keys and prefixes of one answer, as in S3.
 const MAX_KEYS: i32 = 1000;
 
-/// Bytes to escape in keys that are percent-encoded: all but those that S3's listings leave as they are.
+/// Bytes that are escaped in percent-encoded keys: all except those that S3's listings leave unescaped.
 const LISTED_KEY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
@@ -122,7 +122,7 @@ pub(crate) async fn list_objects_v2(
     }))
 }
 
-/// Lists the current objects as versions with the id "null", as in a bucket without versions.
+/// Lists the current objects as versions with the id "null", as in an unversioned bucket.
 pub(crate) async fn list_object_versions(
     door: &S3Backend,
     input: ListObjectVersionsInput,
@@ -195,7 +195,7 @@ impl ListQuery {
         })
     }
 
-    /// Returns the page after a key, or after all keys below a common prefix.
+    /// Returns the page that begins after a key, or after all keys below a common prefix.
     async fn page(
         &self,
         bucket: &Bucket,
@@ -219,10 +219,10 @@ impl ListQuery {
         bucket.reader.list_page(request).await.map_err(|failed| error::from_storage(&failed))
     }
 
-    /// Returns a page of a listing that continues after its last key or prefix.
+    /// Returns a page of a listing that the client continues after the page's last key or prefix.
     async fn page_with_marker(&self, bucket: &Bucket, marker: Option<String>) -> S3Result<ListPage> {
         let mut page = self.page(bucket, marker.clone(), None).await?;
-        // A page may be empty if its keys are hidden; only a key can mark where to continue.
+        // A page may be empty because its keys are hidden, but only a key or prefix can serve as a marker.
         while last_of(&page).is_none() && page.next_token.is_some() {
             page = self.page(bucket, marker.clone(), page.next_token).await?;
         }
@@ -273,7 +273,7 @@ pub(crate) fn encoding(asked: Option<&EncodingType>) -> S3Result<KeyEncoding> {
     }
 }
 
-/// Returns the delimiter of a listing. Only a folder supports others than a slash.
+/// Returns the delimiter of a listing. Only folders support delimiters other than a slash.
 fn delimiter(bucket: &Bucket, asked: Option<&str>) -> S3Result<String> {
     match asked.unwrap_or_default() {
         known @ ("" | "/") => Ok(known.to_owned()),
@@ -290,7 +290,7 @@ fn max_keys(asked: Option<i32>) -> S3Result<i32> {
     }
 }
 
-/// Returns true if `marker` was a common prefix. Then it stands for all keys below it: they would be rolled up into
+/// Returns true if `marker` was a common prefix. It then stands for all keys below it, which would be rolled up into
 /// the same prefix again.
 fn is_prefix(marker: &str, asked: &ListQuery) -> bool {
     let below = marker.strip_prefix(asked.prefix.as_str()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! GET and HEAD of an object, answered from the cache: conditions, ranges, and the headers that describe the object.
 //!
-//! The headers that an S3 origin sent for an object are passed on unchanged, and unusual requests are forwarded to it.
+//! The headers that an S3 origin sent for an object are passed on unchanged, and unusual requests are forwarded to
+//! the origin.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
@@ -36,15 +37,15 @@ use crate::{
     },
 };
 
-/// Prefixes of headers with which a read is not one of the cached object: encryption under a customer key, or an
-/// expected bucket owner for the origin to compare.
+/// Prefixes of headers that make a read unsuitable for the cache: encryption under a customer key, and an expected
+/// bucket owner that the origin must compare.
 const UNUSUAL: [&str; 2] = ["x-amz-server-side-encryption-customer-", "x-amz-expected-bucket-owner"];
 
 const CHECKSUM: &str = "x-amz-checksum-";
 const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 const CUSTOMER_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
 
-/// Parameters that override a header of the answer.
+/// Parameters that override headers of the answer.
 const OVERRIDES: [(&str, HeaderName); 6] = [
     ("response-cache-control", CACHE_CONTROL),
     ("response-content-disposition", CONTENT_DISPOSITION),
@@ -75,7 +76,7 @@ impl ObjectRead<'_> {
         let path = match CheckedKey::at(self.bucket.reader.origin(), self.key) {
             Ok(CheckedKey::Object(path)) => path,
             Ok(CheckedKey::Folder) | Err(_) if asks_origin => return Ok(None),
-            // An impossible key is a missing object.
+            // A key that no object can have is reported as a missing object.
             Ok(CheckedKey::Folder) | Err(_) => return Err(error::no_such_key()),
         };
 
@@ -135,7 +136,7 @@ impl ObjectRead<'_> {
         Ok(Some(answer))
     }
 
-    /// Refuses requests that only an S3 origin supports.
+    /// Refuses requests that only S3 origins support.
     fn refuse_unserved(&self) -> S3Result<()> {
         refuse_version(self.query.get("versionId"))?;
         read::refuse_customer_key(header_text::value(self.headers, &CUSTOMER_KEY))
@@ -155,7 +156,7 @@ impl ObjectRead<'_> {
     }
 }
 
-/// Returns true if a client requests the object's checksums, which cover whole objects.
+/// Returns true if a client requests the object's checksums, which cover the whole object.
 pub(crate) fn asks_for_checksums(headers: &HeaderMap) -> bool {
     headers.get(CHECKSUM_MODE).is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
@@ -208,7 +209,7 @@ pub(crate) fn respond(
     answer
 }
 
-/// Describes an object of a non-S3 origin in S3's headers.
+/// Sets S3's headers that describe an object of a non-S3 origin.
 fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
     let described = DescriptiveHeaders::from_origin(&result.attributes, path);
     let tag = result.meta.e_tag.as_deref().map(|tag| etag::quoted(&etag::from_origin(tag)));
@@ -239,7 +240,7 @@ fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
     }
 }
 
-/// Reads the Range header or the part number; a meaningless range is ignored.
+/// Parses the Range header or the part number; an invalid range is ignored.
 fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<RequestedRange> {
     let mut values = headers.get_all(RANGE).iter();
     let text = match (values.next(), values.next()) {
@@ -256,7 +257,8 @@ fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<RequestedRange> {
     RequestedRange::new(Some(range), part)
 }
 
-/// Reads the conditions of a request; `None` if they are written in an unusual way. An invalid date is no condition.
+/// Parses the conditions of a request; `None` if they have an unusual form. A condition with an invalid date is
+/// ignored.
 fn conditions(headers: &HeaderMap) -> Option<ReadConditions> {
     let date = |name: HeaderName| {
         let text = headers.get(name)?.to_str().ok()?;
@@ -293,8 +295,8 @@ fn parse_tag(text: &str) -> ETag {
     if is_weak { ETag::Weak(opaque.to_owned()) } else { ETag::Strong(opaque.to_owned()) }
 }
 
-/// Returns true if an If-Range header names the current version: by its strong ETag, or by the exact second of its
-/// change.
+/// Returns true if an If-Range header names the current version: by its strong ETag, or by its exact modification
+/// time in seconds.
 fn is_current(headers: &HeaderMap, current: &GetResult) -> bool {
     let Some(text) = headers.get(IF_RANGE).and_then(|value| value.to_str().ok()) else { return false };
     if let Ok(date) = Timestamp::parse(TimestampFormat::HttpDate, text) {

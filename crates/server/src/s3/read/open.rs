@@ -14,7 +14,7 @@ use super::{
 };
 use crate::s3::wire::{error, etag, keys::CheckedKey};
 
-/// Returns the path of a readable key. An impossible key is a missing object.
+/// Returns the path of a key to read. A key that no object can have is reported as a missing object.
 pub(crate) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     match CheckedKey::at(reader.origin(), key) {
         Ok(CheckedKey::Object(path)) => Ok(path),
@@ -53,7 +53,7 @@ pub(crate) async fn open(
         return Err(error::invalid_range(size));
     }
 
-    // Bytes that the client already has are not worth a request.
+    // Avoids requesting bytes that the client already has.
     if conditions.revalidates() {
         look(reader, path, conditions).await?;
     }
@@ -112,7 +112,7 @@ pub(crate) async fn look(
     Ok(opened)
 }
 
-/// Handles conditions that fail on cached metadata. If the client may know a newer version, the origin is consulted
+/// Handles conditions that fail on cached metadata. If the client may know a newer version, consults the origin
 /// before the request is refused.
 async fn refresh(reader: &ReadThrough, path: &Path, conditions: &ReadConditions) -> S3Result<()> {
     let Some(ETagCondition::ETag(ETag::Strong(tag))) = &conditions.if_match else {

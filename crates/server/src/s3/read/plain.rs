@@ -1,8 +1,8 @@
-//! Fast path without the protocol layer for the plainest and most frequent request: a GET of one object, or of one
-//! byte range, on a node without keys or signed by one of them.
+//! Fast path that bypasses the protocol layer for the simplest and most frequent request: a GET of one object, or of
+//! one byte range, on a node without keys or signed by a key of the node.
 //!
-//! Any other feature of a request, such as a query, a condition or a header of S3's own, sends it to the protocol
-//! layer. The answers of both are the same.
+//! A request with any other feature, such as a query, a condition or an S3-specific header, is handled by the
+//! protocol layer. Both give the same answers.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Headers of S3's own that do not affect the answer.
+/// S3-specific headers that do not affect the answer.
 const IDLE: [&str; 7] = [
     "x-amz-api-version",
     "x-amz-checksum-mode",
@@ -51,7 +51,7 @@ pub(crate) struct PlainGet {
 }
 
 impl PlainGet {
-    /// Parses the request, if it is a plain GET that its caller may make.
+    /// Parses the request, if it is a plain GET and its caller is authorized.
     pub(crate) fn parse(node: &Arc<Node>, signing_keys: &SigningKeys, parts: &Parts) -> Option<Self> {
         if parts.method != Method::GET || !are_plain(&parts.headers) {
             return None;
@@ -89,13 +89,13 @@ impl PlainGet {
         Ok(respond(opened, &self.wanted, self.path.as_ref(), false, self.wants_checksums))
     }
 
-    /// Returns true if the bucket's origin can answer instead if this fails.
+    /// Returns true if the bucket has an S3 origin, which can answer if this fails.
     pub(crate) fn has_s3_origin(&self) -> bool {
         self.node.bucket(&self.bucket).is_some_and(|bucket| bucket.reader.origin().s3().is_some())
     }
 }
 
-/// Unescapes the path. Escapes must be canonical: any others take the slow path.
+/// Unescapes the path. Escapes must be canonical: any others take the full path.
 fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains(['%', '+']) {
         return Some(Cow::Borrowed(path));
@@ -106,7 +106,7 @@ fn decoded(path: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(path).decode_utf8().ok()
 }
 
-/// Returns true if anyone may read the object, or the request is signed by a key that may.
+/// Returns true if anyone may read the object, or a key that may read it has signed the request.
 fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &str, key: &str) -> bool {
     let keys = node.keys();
     if keys.is_empty() {

@@ -1,5 +1,5 @@
-//! Queries that SDKs send about a bucket on their own, answered as for a bucket without any such setting: no
-//! versions, no policy, no default encryption, one owner.
+//! Queries about a bucket that SDKs send on their own, answered as for a bucket without such settings: no versions,
+//! no policy, no default encryption, one owner.
 
 use s3s::{S3Error, S3ErrorCode, S3Response, S3Result, dto::*, s3_error};
 
@@ -62,7 +62,7 @@ pub(crate) async fn object_attributes(
     let bucket = door.readable(&input.bucket)?;
     refuse_version(input.version_id.as_deref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
-    // Clients send one header for each, or one with commas.
+    // Clients send one header per attribute, or one header with commas.
     let attributes: Vec<&str> = input
         .object_attributes
         .iter()

@@ -14,14 +14,14 @@ pub(crate) enum RequestedRange {
     OnlyPart,
     /// A range of its bytes.
     Bytes(GetRange),
-    /// The last zero bytes, which no object has.
+    /// The last zero bytes: a suffix range that no object can satisfy.
     Nothing,
 }
 
 impl RequestedRange {
     /// Interprets a Range header or a part number.
     ///
-    /// Origins do not report the boundaries of an object's parts, so every object is one part here.
+    /// Origins do not report the part boundaries of an object, so every object counts as a single part.
     pub(crate) fn new(range: Option<dto::Range>, part: Option<i32>) -> S3Result<Self> {
         match (range, part) {
             (None, None) => Ok(Self::All),
@@ -41,7 +41,7 @@ impl RequestedRange {
         }
     }
 
-    /// Returns the range in the form of an object store.
+    /// Returns the range in the object_store crate's form; `None` for whole objects and for the empty range.
     pub(crate) fn to_store(&self) -> Option<GetRange> {
         match self {
             Self::Bytes(range) => Some(range.clone()),
@@ -59,7 +59,7 @@ impl RequestedRange {
         }
     }
 
-    /// Returns true if the answer is a part of the object, status 206.
+    /// Returns true if the answer has status 206.
     pub(crate) fn is_partial(&self) -> bool {
         !matches!(self, Self::All)
     }
@@ -78,15 +78,15 @@ pub(crate) fn content_range(range: &Range<u64>, size: u64) -> String {
 pub(crate) enum RangeHeaderAction {
     /// A single valid range.
     Use,
-    /// Several ranges, or an invalid one: the answer is the whole object, as in S3.
+    /// Several ranges, or an invalid one. The answer is the whole object, as in S3.
     Ignore,
-    /// One range beyond the parser's number limits; this one means the same.
+    /// One range whose numbers exceed the parser's limits; the header in the variant is equivalent.
     Replace(String),
 }
 
 /// Selects the action for the text of a Range header.
 pub(crate) fn judge(header: &str) -> RangeHeaderAction {
-    // The parser takes a suffix of no digits for one of zero bytes.
+    // The parser would read a suffix without digits as a suffix of zero bytes.
     if header != "bytes=-" && dto::Range::parse(header).is_ok() {
         return RangeHeaderAction::Use;
     }
@@ -94,7 +94,7 @@ pub(crate) fn judge(header: &str) -> RangeHeaderAction {
         return RangeHeaderAction::Ignore;
     };
 
-    // Positions beyond any object may have any number of digits.
+    // Positions past the end of any object may have any number of digits.
     let position = |text: &str| {
         if text.bytes().all(|b| b.is_ascii_digit()) {
             Some(text.parse().unwrap_or(u64::MAX).min(i64::MAX as u64))

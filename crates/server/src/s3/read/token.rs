@@ -1,7 +1,8 @@
-//! Continuation tokens of listings: wraps the storage layer's token in a form that identifies the node's own.
+//! Continuation tokens of listings: wraps the storage layer's token in a form that identifies tokens of this node.
 //!
-//! The form is base64url of a checksum and the text. It keeps nothing secret: a caller that may list may start at any
-//! key. It keeps foreign tokens from reaching an origin, which would fail on them in a way of its own.
+//! The form is base64url of a checksum and the inner token. It keeps nothing secret: a caller that may list may start
+//! at any key. It prevents foreign tokens from reaching an origin, where they would fail with an error of the
+//! origin's own.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use s3s::{
@@ -10,13 +11,13 @@ use s3s::{
     s3_error,
 };
 
-/// Seals a token for a client.
+/// Wraps a token for a client.
 pub(crate) fn seal(inner: &str) -> String {
     let sum = Crc32::checksum(inner.as_bytes());
     URL_SAFE_NO_PAD.encode([&sum[..], inner.as_bytes()].concat())
 }
 
-/// Opens a client's token.
+/// Unwraps a client's token.
 pub(crate) fn open(token: &str) -> S3Result<String> {
     let refused = || s3_error!(InvalidArgument, "The continuation token provided is incorrect");
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;

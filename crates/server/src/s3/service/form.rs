@@ -1,4 +1,4 @@
-//! Uploads by HTML form: verified, and stored by the origin or the protocol layer.
+//! Uploads by HTML form: verified here, and stored by the origin or the protocol layer.
 
 use chrono::Utc;
 use http::{HeaderMap, request::Parts};
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Target of a form, for errors and the log.
+/// Target of a form, for error messages and the log.
 struct FormTarget {
     target: RequestTarget,
     access_key: Option<String>,

@@ -1,4 +1,4 @@
-//! Compares the fast path of plain GETs with the answers of the full path.
+//! Compares the answers of the fast path for plain GETs with those of the full path.
 
 use chrono::{TimeDelta, Utc};
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path};
@@ -21,7 +21,7 @@ const PATHS: [&str; 6] = [
     "/none/a",
 ];
 
-/// Creates a door to the buckets `lake` and `pond`, and a key that reads the first; or one without keys.
+/// Creates a door for the buckets `lake` and `pond`, with a key that may read the first, or without keys.
 async fn door(with_key: bool) -> S3Door {
     let mut config = NodeConfig::default();
     config.settings.memory = ByteSize::mib(64);
@@ -49,7 +49,7 @@ async fn door(with_key: bool) -> S3Door {
     service(Node::open_over(&config, origins).await.unwrap())
 }
 
-/// Parts of an answer that a client sees.
+/// The parts of an answer that a client sees.
 #[derive(Debug, PartialEq)]
 struct SeenResponse {
     status: StatusCode,
@@ -93,7 +93,7 @@ fn pick<'a>(rng: &mut StdRng, choices: &[&'a str]) -> &'a str {
     choices.choose(rng).unwrap()
 }
 
-/// Returns a correctly signed request, mostly by the right key at the right time.
+/// Returns a correctly signed request, in most cases with an authorized key and at a valid time.
 fn random_request(rng: &mut StdRng) -> RequestDraft {
     let mut request = draft(pick(rng, &PATHS));
     let range = pick(rng, &["bytes=0-3", "bytes=-5", "bytes=2-", "bytes=100-200", "bytes=0-1,3-4", "a"]);
@@ -135,7 +135,7 @@ fn random_request(rng: &mut StdRng) -> RequestDraft {
     request
 }
 
-/// Adds a fault or an oddity to the request.
+/// Introduces a fault or an oddity into the request.
 fn tamper(rng: &mut StdRng, mut request: RequestDraft) -> RequestDraft {
     let pairs = if request.query.is_empty() || rng.random_bool(0.3) {
         &mut request.headers
@@ -194,7 +194,7 @@ async fn a_request_is_plain_only_where_the_long_way_gives_the_same_answer() {
         tampered += u32::from(is_plain(&door, &request).await);
     }
 
-    // Some changes are harmless: the order of headers and parameters, an optional header.
+    // Some changes are harmless: the order of headers and parameters, or an optional header.
     eprintln!("STAT {plain} {tampered}");
     assert!(plain > 500 && tampered > 50, "{plain} and {tampered} requests were plain");
 }

@@ -1,4 +1,4 @@
-//! Signs requests as a client does, for tests. Written from the specification, it shares no code with the verifier.
+//! Signs requests as clients do, for tests. Written from the specification; shares no code with the verifier.
 
 use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit, Mac};

@@ -1,4 +1,4 @@
-//! The published examples of Signature Version 4, and each fault that must not verify.
+//! The published examples of Signature Version 4, and faults that must not verify.
 
 use chrono::TimeZone;
 use http::Request;
@@ -42,7 +42,7 @@ fn get() -> RequestDraft {
     RequestDraft::get("/lake/year%3D2026/a.parquet").with_header("range", "bytes=0-9")
 }
 
-/// Returns the key that signed the request, at noon.
+/// Verifies a request at noon, and returns the key that signed it.
 fn verify(request: RequestDraft) -> Option<String> {
     let parts = request.into_parts().unwrap();
     SigningKeys::new().verify(&parts, &known_keys(), noon()).map(str::to_owned)
@@ -164,7 +164,7 @@ fn a_credential_of_another_scope_does_not_verify() {
         assert_eq!(verify(signer.presign(get(), 60)), None, "{access_key}/{region}/{service}");
     }
 
-    // Another region than the signed one.
+    // A region other than the signed one.
     let mut moved = signer().sign(get());
     let value = moved.value_mut("authorization").unwrap();
     *value = value.replace("us-east-1", "us-west-2");

@@ -38,7 +38,7 @@ fn from_hex(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// Compares the checksum of all bytes with the expected one, and stores it with the object.
+/// Compares the checksum of all bytes with the expected one, and adds it to the object's kept headers.
 struct FullChecksum {
     claimed: Checksum,
     hasher: ChecksumHasher,
@@ -60,7 +60,7 @@ impl JoinCheck for FullChecksum {
     }
 }
 
-/// Returns the check for a request's checksum, if it covers all bytes.
+/// Returns a check for the checksum in a request, if that covers all bytes.
 pub(crate) fn full_checksum(
     input: &CompleteMultipartUploadInput,
     kept: &KeptHeaders,
@@ -136,11 +136,12 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
     Err(s3_error!(BadDigest, "The checksum you specified did not match those of the parts."))
 }
 
-/// Recently completed uploads: a client that lost the answer repeats the request and gets the same answer.
+/// Recently completed uploads: a client that did not receive the answer repeats the request, and gets the same
+/// answer.
 #[derive(Debug, Default)]
 pub(crate) struct CompletedUploads(Mutex<VecDeque<(CompletedUploadKey, CompleteMultipartUploadOutput)>>);
 
-/// Identifies a completed upload and its list of parts.
+/// Identifies a completed upload together with its list of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletedUploadKey {
     pub(crate) bucket: String,

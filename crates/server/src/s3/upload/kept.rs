@@ -1,4 +1,5 @@
-//! Headers that a folder keeps with an object beyond the attributes of an object store: ETag, checksums, tags, expiry.
+//! Headers that a folder keeps with an object in addition to the object_store attributes: ETag, checksums, tags,
+//! expiry.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -17,7 +18,7 @@ pub(crate) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
 const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
 
-/// Type of a checksum over all bytes, not over the checksums of parts.
+/// Type of a checksum over all bytes, as opposed to one over the checksums of parts.
 pub(crate) const FULL_OBJECT: &str = "FULL_OBJECT";
 
 const MAX_TAGS: usize = 10;
@@ -53,7 +54,7 @@ impl FolderOnlyHeaders<'_> {
     }
 }
 
-/// Adds the headers that describe an object in any store.
+/// Adds the descriptive headers, which any store keeps.
 pub(crate) fn keep_described(kept: &KeptHeaders, described: DescriptiveHeaders) {
     for (name, value) in described.into_headers() {
         kept.set(name, value);
@@ -99,7 +100,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Keeps an ETag, given without quotes.
+/// Adds an ETag, given without quotes.
 pub(crate) fn keep_etag(kept: &KeptHeaders, etag: &str) {
     set(kept, ETAG, &format!("\"{etag}\""));
 }

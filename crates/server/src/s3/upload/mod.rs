@@ -1,4 +1,4 @@
-//! State of uploads: parts in memory, and headers that a folder stores beside an object.
+//! State of uploads: buffered parts, and headers that a folder keeps with an object.
 
 pub(super) mod completion;
 pub(super) mod kept;

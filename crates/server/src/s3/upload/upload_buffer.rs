@@ -1,8 +1,8 @@
-//! Memory of uploads: the buffered bytes of one upload, and the limit for all of them.
+//! Memory of uploads: the buffered bytes of each upload, and the limit for all of them.
 //!
-//! Uploads together hold at most a share of the node's memory, and wait for one another; caches shrink by what they
-//! hold. An upload that cannot be cut into parts that fit waits until it has the whole share, and takes the rest from
-//! the budget as it becomes free.
+//! All uploads together hold at most a share of the node's memory, for which they queue; the caches shrink by the
+//! bytes held. An upload that cannot be cut into parts that fit into the share waits until it has the whole share,
+//! and takes the rest from the budget as it becomes free.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Minimum part size that every provider accepts; a cache leaves at least this much to uploads.
+/// Minimum part size that every provider accepts; a cache leaves at least this much memory to uploads.
 pub(crate) const MIN_PART: u64 = 5 * MIB;
 
-/// Interval at which a borrowing upload requests more memory.
+/// Interval at which a borrowing upload retries to reserve memory.
 const BORROW_AGAIN: Duration = Duration::from_millis(5);
 
-/// Memory of all uploads: an upload waits if none is free, and with it the client.
+/// Memory of all uploads. An upload, and with it its client, waits if none is free.
 #[derive(Clone)]
 pub(crate) struct UploadMemory {
     free_kib: Arc<Semaphore>,
@@ -30,14 +30,14 @@ pub(crate) struct UploadMemory {
     budget: Budget,
 }
 
-/// Memory of an upload, released when this is dropped.
+/// Memory of one upload, released on drop.
 pub(crate) struct UploadPermit {
     _share: OwnedSemaphorePermit,
     _reserved: Vec<Reservation>,
 }
 
 impl UploadMemory {
-    /// Creates the upload memory beside the cache.
+    /// Creates the upload memory in the budget of the cache.
     pub(crate) fn beside(cache: &PageCache) -> Self {
         let share = cache.upload_share().map_or(MIN_PART, |share| share.as_u64());
         let most = cache.largest_upload().map_or(MIN_PART, |most| most.as_u64());
@@ -58,20 +58,20 @@ impl UploadMemory {
         self.most
     }
 
-    /// Waits for `bytes`, at most [`most`](Self::most). Each upload takes all that it will need at once, so that no
-    /// upload waits for another that waits for it.
+    /// Waits for `bytes`, at most [`most`](Self::most). An upload takes all that it will need at once, so that two
+    /// uploads cannot wait for each other.
     pub(crate) async fn take(&self, bytes: u64) -> S3Result<UploadPermit> {
         let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
         let share = self.free_kib.clone().acquire_many_owned(kib).await;
         let share = share.map_err(|_| s3_error!(ServiceUnavailable))?;
         let bytes = bytes.min(self.most);
-        // The share is never refused: it is small, and uploads are bounded by it.
+        // This reservation is never refused: the share is small, and bounds all uploads together.
         let mut reserved = vec![self.budget.hold(Holder::Uploads, bytes.min(self.share))];
         reserved.extend(self.borrow(bytes.saturating_sub(self.share)).await);
         Ok(UploadPermit { _share: share, _reserved: reserved })
     }
 
-    /// Reserves budget as it becomes free, piece by piece. Only the upload with the whole share borrows.
+    /// Reserves budget piece by piece, as it becomes free. Only an upload that holds the whole share borrows.
     async fn borrow(&self, mut bytes: u64) -> Vec<Reservation> {
         let mut borrowed = Vec::new();
         while bytes > 0 {
@@ -89,7 +89,7 @@ impl UploadMemory {
     }
 }
 
-/// Buffered bytes, in the pieces in which they arrived.
+/// Buffered bytes, as the pieces in which they arrived.
 #[derive(Default)]
 pub(crate) struct PartBuffer {
     pieces: VecDeque<Bytes>,

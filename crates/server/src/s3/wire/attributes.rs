@@ -10,7 +10,7 @@ use s3s::dto::{Metadata, StorageClass};
 pub(crate) const METADATA: &str = "x-amz-meta-";
 pub(crate) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
-/// S3's content type of an object without one.
+/// Content type that S3 reports for an object without one.
 const UNTYPED: &str = "binary/octet-stream";
 
 /// Descriptive headers of an object in S3 requests and answers.
@@ -26,8 +26,8 @@ pub(crate) struct DescriptiveHeaders {
 }
 
 impl DescriptiveHeaders {
-    /// Reads the attributes of the object at `path`. If the origin keeps no content type, as with a folder, the type
-    /// follows from the path's extension.
+    /// Converts the attributes of the object at `path`. If the origin stores no content type, as with a folder, it is
+    /// derived from the path's extension.
     pub(crate) fn from_origin(attributes: &Attributes, path: &str) -> Self {
         let mut described = Self::default();
         for (attribute, value) in attributes {
@@ -50,7 +50,7 @@ impl DescriptiveHeaders {
         described
     }
 
-    /// Reads the headers of an object.
+    /// Takes the descriptive headers from a header map.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let text =
             |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -71,7 +71,7 @@ impl DescriptiveHeaders {
         }
     }
 
-    /// Returns them as headers.
+    /// Returns the values as headers.
     pub(crate) fn into_headers(self) -> Vec<(HeaderName, HeaderValue)> {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
         let class = self.storage_class.map(|class| class.as_str().to_owned());
@@ -99,7 +99,7 @@ impl DescriptiveHeaders {
     /// Returns the attributes to store with the object.
     pub(crate) fn into_attributes(self) -> Attributes {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
-        // The origin's default class is omitted: not every origin supports classes.
+        // The default storage class is omitted, since not every origin supports classes.
         let class =
             self.storage_class.map(|class| class.as_str().to_owned()).filter(|class| class != "STANDARD");
         let named = [
@@ -118,7 +118,7 @@ impl DescriptiveHeaders {
     }
 }
 
-/// Returns the encoding of the object, without that of the request body.
+/// Returns the content encoding of the object, without the encoding of the request body.
 pub(crate) fn without_aws_chunked(encoding: &str) -> Option<String> {
     let kept: Vec<&str> =
         encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && !is_aws_chunked(e)).collect();
@@ -134,7 +134,7 @@ fn is_aws_chunked(encoding: &str) -> bool {
     encoding.eq_ignore_ascii_case("aws-chunked")
 }
 
-/// Returns the content type of an object without one of its own.
+/// Returns the content type for an object that has none of its own.
 pub(crate) fn type_of(path: &str) -> &'static str {
     let extension =
         path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);

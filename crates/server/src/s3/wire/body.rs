@@ -1,4 +1,4 @@
-//! The body of an answer, which reports to the metrics when it ends and its bytes sent.
+//! The body of an answer, which reports its end and the bytes sent to the metrics.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ pub struct DoorBody {
     meter: ResponseMeter,
 }
 
-/// Records a request in metrics and log once its answer is sent, or its client has disconnected.
+/// Records a request in the metrics and the log once its answer has been sent, or its client has disconnected.
 pub(crate) struct ResponseMeter {
     /// The counters of the bucket that the request is about.
     pub(crate) counters: Arc<BucketRequests>,
@@ -41,7 +41,7 @@ pub(crate) struct ResponseMeter {
     pub(crate) _in_flight: InFlightGuard,
 }
 
-/// Access log entry of a request, except for its outcome.
+/// Access log entry of a request, except for the outcome.
 pub(crate) struct AccessLogEntry {
     pub(crate) method: Method,
     /// The path, without the query, which may hold a signature.

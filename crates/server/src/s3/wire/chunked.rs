@@ -28,10 +28,11 @@ use subtle::ConstantTimeEq;
 
 use crate::s3::sigv4::{HmacSha256, to_hex};
 
-/// Maximum length of a line around a chunk, and maximum bytes of trailers.
+/// Maximum length of a chunk header or trailer line, and of all trailers together.
 const MAX_LINE: usize = 8 * 1024;
 
-/// Verifies the chunks of a signed body: each signature covers the one before it, the first that of the head.
+/// Verifies the chunks of a signed body. Each signature covers the previous one; the first covers that of the request
+/// head.
 #[derive(Clone)]
 pub(crate) struct ChunkSignatures {
     key: HmacSha256,
@@ -46,7 +47,7 @@ pub(crate) struct ChunkSignatures {
 }
 
 impl ChunkSignatures {
-    /// Creates the verifier of a body whose head has the signature `seed`. Signed trailers follow if `has_trailers`.
+    /// Creates the verifier for a body whose request head has the signature `seed`.
     pub(crate) fn new(
         key: HmacSha256,
         time: String,
@@ -109,7 +110,7 @@ pub(crate) enum ChunkedError {
 #[error("the body is not the one that was signed")]
 pub(crate) struct PayloadMismatch;
 
-/// Trailers of a body, available once it was read to its end.
+/// Trailers of a body, available once the body has been read to its end.
 #[derive(Clone, Default)]
 pub(crate) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);
 
@@ -141,7 +142,7 @@ pub(crate) struct ChunkedBody {
     signed_trailers: String,
     trailer_signature: Option<String>,
     /// The last piece of data, held back until the next one arrives or the whole body is verified, so that a consumer
-    /// never receives all bytes of a body that is then rejected.
+    /// never receives all bytes of a body that is rejected afterwards.
     held: Option<Bytes>,
     ended: bool,
 }
@@ -156,7 +157,7 @@ enum ChunkedBodyState {
 }
 
 impl ChunkedBody {
-    /// Decodes the `length` bytes in `body`, whose trailers go to `trailers`, and whose chunks are verified by
+    /// Decodes the `length` bytes in `body`. Stores the trailers in `trailers`, and verifies the chunks with
     /// `signatures`.
     pub(crate) fn new(
         body: Body,
@@ -180,7 +181,7 @@ impl ChunkedBody {
         }
     }
 
-    /// Decodes the next bytes of data from `pending`, or returns `None` if more must be received first.
+    /// Decodes the next data bytes from `pending`; `None` if more bytes must be received first.
     fn step(&mut self) -> Result<Option<Bytes>, ChunkedError> {
         while !self.pending.is_empty() && self.state != ChunkedBodyState::Done {
             if let ChunkedBodyState::Data(left) = self.state {
@@ -218,7 +219,7 @@ impl ChunkedBody {
         line.pop();
         match line.pop() {
             Some(b'\r') => Ok(Some(line)),
-            // Some clients end a trailer with a line feed alone.
+            // Some clients end a trailer with a line feed only.
             Some(byte) if self.state == ChunkedBodyState::Trailer => {
                 line.push(byte);
                 Ok(Some(line))
@@ -227,13 +228,13 @@ impl ChunkedBody {
         }
     }
 
-    /// Returns the state after this line.
+    /// Processes a line, and returns the state after it.
     fn after(&mut self, line: &[u8]) -> Result<ChunkedBodyState, ChunkedError> {
         let line = std::str::from_utf8(line).map_err(|_| ChunkedError::Malformed)?;
         match self.state {
             ChunkedBodyState::Size => {
                 let digits = line.split(';').next().unwrap_or_default();
-                // `from_str_radix` accepts a sign, which a size must not have.
+                // `from_str_radix` accepts a sign, but a chunk size must not have one.
                 if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
                     return Err(ChunkedError::Malformed);
                 }
@@ -289,9 +290,9 @@ impl ChunkedBody {
         Ok(next)
     }
 
-    /// Checks that the body may end here.
+    /// Fails if the body must not end here.
     fn finish(&mut self) -> Result<(), ChunkedError> {
-        // Some clients leave out the empty line after the last chunk.
+        // Some clients omit the empty line after the last chunk.
         let ended =
             matches!(self.state, ChunkedBodyState::Done | ChunkedBodyState::Trailer) && self.line.is_empty();
         if !ended || self.remaining != 0 {

@@ -1,6 +1,6 @@
-//! Maps errors of the store to S3 errors, without any text of an origin.
+//! Maps errors of the store to S3 errors, without any error text of an origin.
 //!
-//! An origin's text may hold a signed URL or an account's name. It goes to the log, redacted, and nowhere else.
+//! An origin's error text may contain a signed URL or an account name. It is only logged, after redaction.
 
 use std::{cell::RefCell, error::Error as StdError, fmt::Write as _};
 
@@ -41,7 +41,7 @@ pub(crate) fn from_write(error: object_store::Error) -> S3Error {
     }
 }
 
-/// Returns the storage crate's error inside an error of the store.
+/// Returns the storage crate's error that is wrapped in an error of the store.
 fn ours(error: &object_store::Error) -> Option<&Error> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(found) = cause {
@@ -116,7 +116,7 @@ fn from_origin(error: &Error, source: &object_store::Error) -> S3Error {
     }
 }
 
-/// Returns true if there is no connection to the origin, or it did not answer on one.
+/// Returns true if the connection to the origin failed, or the origin did not answer.
 fn is_unreachable(error: &(dyn StdError + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| (*error).source());
     causes.any(|cause| {
@@ -125,7 +125,7 @@ fn is_unreachable(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
-/// Returns true if an origin throttles: the object_store crate keeps the status in the text only.
+/// Returns true if an origin throttles. The object_store crate exposes the status only in the error's text.
 fn is_throttled(error: &object_store::Error) -> bool {
     let text = error.to_string();
     ["SlowDown", "503 Service Unavailable", "429 Too Many Requests"].iter().any(|sign| text.contains(sign))
@@ -162,7 +162,7 @@ pub(crate) fn slow_down() -> S3Error {
     s3_error!(SlowDown, "the bucket's origin asks for fewer requests: send the request again later")
 }
 
-/// Returns a 503 error: there is no connection to the origin.
+/// Returns a 503 error: the origin cannot be reached.
 pub(crate) fn unreachable_origin() -> S3Error {
     s3_error!(ServiceUnavailable, "the bucket's origin cannot be reached: send the request again later")
 }
@@ -174,7 +174,7 @@ pub(crate) fn bad_gateway() -> S3Error {
     failed
 }
 
-/// Maps an error in a client's body to an S3 error.
+/// Maps an error of the request body to an S3 error.
 pub(crate) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Error {
     if let Some(error) = error.downcast_ref::<ChunkedError>() {
         return match error {
@@ -221,7 +221,7 @@ pub(crate) fn precondition_failed(condition: &'static str) -> S3Error {
     )
 }
 
-/// An element of an error's XML beside its code and message.
+/// An XML element of an error in addition to its code and message.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorDetail {
     name: &'static str,
@@ -234,17 +234,17 @@ impl ErrorDetail {
     }
 }
 
-/// Details attached to an error until it is serialised.
+/// Details attached to an error until it is serialized.
 #[derive(Debug, thiserror::Error)]
 #[error("details of an error")]
 struct ErrorDetails(Vec<ErrorDetail>);
 
 tokio::task_local! {
-    /// Details of the last error of a request, for errors that the protocol layer writes.
+    /// Details of the last error of a request, for errors that the protocol layer serializes.
     pub(crate) static DETAILS: RefCell<Vec<ErrorDetail>>;
 }
 
-/// Codes of errors whose details the protocol layer does not write.
+/// Codes of errors whose details the protocol layer does not serialize.
 const WITH_NOTED_DETAILS: [&str; 3] = ["EntityTooLarge", "EntityTooSmall", "PreconditionFailed"];
 
 /// Attaches further XML elements to an error.
@@ -324,7 +324,7 @@ pub(crate) fn complete(xml: &str, target: &RequestTarget, id: RequestId) -> Stri
     completed
 }
 
-/// Returns a 304 error for this version of the object, with its origin's headers except those about its bytes.
+/// Returns a 304 error for this version of the object, with the origin's headers other than those about the body.
 pub(crate) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>) -> S3Error {
     let mut headers = HeaderMap::with_capacity(8);
     let is_kept = |name: &HeaderName| {

@@ -2,7 +2,7 @@
 
 use s3s::dto::ETag;
 
-/// Converts an origin's ETag: strong or weak as it was, quoted if it was not.
+/// Converts an origin's ETag, which may or may not be quoted, and keeps it strong or weak.
 pub(crate) fn from_origin(raw: &str) -> ETag {
     if let Some(value) = raw.strip_prefix("W/").or_else(|| raw.strip_prefix("w/")) {
         return ETag::Weak(unquoted(value).to_owned());

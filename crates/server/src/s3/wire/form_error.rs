@@ -1,6 +1,6 @@
 //! Errors of an upload by HTML form.
 
-/// Fault of a form.
+/// Error in a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormError {
     /// Not multipart, or truncated.

@@ -1,4 +1,4 @@
-//! Reads header values and lists as text, and sets headers.
+//! Reads header values and lists as text, and sets headers from text.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -7,7 +7,7 @@ pub(crate) fn value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a
     headers.get(name)?.to_str().ok()
 }
 
-/// Returns the elements of a comma-separated header, over all of its values, in lower case.
+/// Returns the elements of a comma-separated header, from all of its occurrences, in lower case.
 pub(crate) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     headers
         .get_all(name)
@@ -19,7 +19,7 @@ pub(crate) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
         .collect()
 }
 
-/// Sets a header. An invalid value is omitted.
+/// Sets a header. Does nothing if the value is invalid.
 pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);

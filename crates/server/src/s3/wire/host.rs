@@ -10,7 +10,8 @@ use s3s::{
 
 use crate::node::Node;
 
-/// Virtual-hosted style for the node's domains; any other host is path style, such as the name of a proxy.
+/// Resolves virtual-hosted style for the node's domains; any other host, such as the name of a proxy, means path
+/// style.
 pub(crate) struct VirtualHosts {
     pub(crate) node: Arc<Node>,
 }
@@ -31,7 +32,7 @@ pub(crate) fn bucket_of_host<'a>(host: &'a str, domains: &[String]) -> Option<&'
     bucket_of(without_port(host), domains)
 }
 
-/// Accepts any bucket name: a bucket that the node does not have does not exist, whatever its name.
+/// Accepts any bucket name: the answer for an unknown bucket is the same, whether or not its name is valid.
 pub(crate) struct AnyBucketName;
 
 impl NameValidation for AnyBucketName {
@@ -47,8 +48,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Returns the bucket in `host`, by the longest domain that it ends in: with the domains `a.b` and `b`, `x.a.b` is
-/// the bucket `x`, not `x.a`.
+/// Returns the bucket in `host`, using the longest domain that the host ends with: with the domains `a.b` and `b`,
+/// `x.a.b` is the bucket `x`, not `x.a`.
 fn bucket_of<'a>(host: &'a str, domains: &[String]) -> Option<&'a str> {
     let bucket = |domain: &String| {
         let at = host.len().checked_sub(domain.len())?;

@@ -1,7 +1,7 @@
-//! Keys of objects: used exactly as the client gave them, or refused.
+//! Object keys, which are used exactly as the client gave them, or refused.
 //!
-//! A folder holds every key, under an encoded path. Elsewhere nothing is normalised: a key with a `..`, an empty
-//! segment or a control byte is refused.
+//! A folder can hold every key, under an encoded path. For other origins, a key with a `..`, an empty segment or a
+//! control byte is refused rather than normalized.
 
 use object_store::path::Path;
 use stylobate_storage::{Origin, is_reserved_key, path_of_key};
@@ -14,11 +14,11 @@ const MAX_KEY: usize = 1024;
 pub(crate) enum CheckedKey {
     /// The key of an object.
     Object(Path),
-    /// A key that ends in `/`: the marker of a folder, which some clients write and which has no effect.
+    /// A key that ends in `/`: a folder marker, which some clients write and which has no effect.
     Folder,
 }
 
-/// The key names no possible object.
+/// Error for a key that no object can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidKey;
 
@@ -45,7 +45,7 @@ impl CheckedKey {
         };
 
         let path = Path::parse(name).map_err(|_| InvalidKey)?;
-        // The parser drops a slash at either end, and takes an empty text for the root.
+        // The parser would drop a slash at either end, and read an empty text as the root.
         if path.as_ref() != name || name.is_empty() {
             return Err(InvalidKey);
         }
@@ -53,8 +53,8 @@ impl CheckedKey {
     }
 }
 
-/// Returns true if some key could begin with this prefix: all its segments but the last are complete, and must be
-/// valid in a key.
+/// Returns true if a key could begin with this prefix. All segments but the last are complete, and so must be valid
+/// in a key.
 pub(crate) fn can_begin_a_key(origin: &Origin, prefix: &str) -> bool {
     if origin.folder().is_some() {
         return true;

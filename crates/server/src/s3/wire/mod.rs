@@ -1,4 +1,4 @@
-//! S3's wire format: targets, operations, headers, errors and bodies of answers.
+//! S3's wire format: request targets, headers, bodies and errors.
 
 pub(super) mod attributes;
 pub(super) mod body;

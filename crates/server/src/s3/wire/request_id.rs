@@ -1,4 +1,4 @@
-//! The number of a request.
+//! Request ids.
 
 use std::fmt;
 

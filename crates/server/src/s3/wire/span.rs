@@ -1,4 +1,4 @@
-//! Span of a request of the S3 door, by the semantic conventions for HTTP and S3: never with a query or a header,
+//! The span of an S3 request, by the semantic conventions for HTTP and S3. It never contains a query or a header,
 //! which may hold a signature.
 
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use opentelemetry::KeyValue;
 use super::{request_id::RequestId, target::RequestTarget};
 use crate::{node::Node, traces::RequestSpan};
 
-/// Begins the span of a request, if requests are traced and this one is sampled.
+/// Begins the span of a request, if tracing is enabled and the request is sampled.
 pub(crate) fn begin<B>(
     node: &Node,
     request: &Request<B>,
@@ -45,7 +45,7 @@ pub(crate) fn begin<B>(
     traces.begin("S3", headers, attributes)
 }
 
-/// Records the outcome, once the body is sent.
+/// Records the outcome once the body has been sent.
 pub(crate) fn finish(span: &RequestSpan, operation: &'static str, status: u16, bytes_out: u64) {
     span.rename(operation);
     span.set(KeyValue::new("http.response.status_code", i64::from(status)));

@@ -1,4 +1,4 @@
-//! Target of a request, the service, a bucket or an object, and its decoded query.
+//! Parses the target of a request (the service, a bucket or an object) and its query.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use s3s::{S3Result, s3_error};
 
 use super::host::bucket_of_host;
 
-/// Bytes to escape in a query: all but those that S3's URLs leave as they are.
+/// Bytes that are escaped in a query: all except those that S3's URLs leave unescaped.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bytes to escape in a path.
+/// Bytes that are escaped in a path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// Target of a request.
@@ -28,7 +28,7 @@ pub(crate) enum RequestTarget {
     Object {
         /// The bucket's name.
         bucket: String,
-        /// The raw key: no part of it is normalised.
+        /// The raw key, without any normalization.
         key: String,
     },
 }
@@ -55,7 +55,7 @@ impl RequestTarget {
         })
     }
 
-    /// Returns the bucket, if the target is in one.
+    /// Returns the bucket, unless the target is the service.
     pub(crate) fn bucket(&self) -> Option<&str> {
         match self {
             Self::Service => None,
@@ -80,7 +80,7 @@ pub(crate) struct QueryParameters(pub(crate) Vec<QueryParameter>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueryParameter {
     pub(crate) name: String,
-    /// `None` if there is not even a `=`.
+    /// `None` if the parameter has no `=`.
     pub(crate) value: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl QueryParameters {
         Self(parameters.collect())
     }
 
-    /// Returns the first value of a parameter; empty if it has none.
+    /// Returns the first value of a parameter, which is empty if the parameter has no value.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|parameter| parameter.name == name)?;
         Some(found.value.as_deref().unwrap_or_default())
@@ -116,7 +116,7 @@ impl QueryParameters {
         self.0.iter().map(|parameter| parameter.name.as_str())
     }
 
-    /// Returns the query as it is sent, in the same order.
+    /// Returns the query in escaped form, in the original order.
     pub(crate) fn to_text(&self) -> String {
         let encoded = self.0.iter().map(|QueryParameter { name, value }| match value {
             Some(value) => format!("{}={}", encode_query(name), encode_query(value)),
@@ -140,7 +140,7 @@ impl QueryParameters {
     }
 }
 
-/// Escapes a path in the canonical form of Signature Version 4 for S3: each byte once, except slashes.
+/// Escapes a path in the canonical form of Signature Version 4 for S3: each byte once, except for slashes.
 pub(crate) fn encode_path(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }

@@ -12,20 +12,20 @@ use s3s::{
 
 use crate::s3::wire::chunked::Trailers;
 
-/// Checksums that a client claims for its bytes.
+/// Checksums that the client sent for its bytes.
 #[derive(Default)]
 pub(crate) struct ClaimedChecksums {
     /// Content-MD5, in base64.
     pub(crate) md5: Option<String>,
     /// The x-amz-checksum-* headers.
     pub(crate) checksum: Checksum,
-    /// The x-amz-trailer header: names of the checksums after the body.
+    /// The x-amz-trailer header: names of the checksums that follow the body.
     pub(crate) trailer_names: Option<String>,
-    /// Trailers, available after the body.
+    /// Trailers, available once the body has been read.
     pub(crate) trailers: Option<Trailers>,
 }
 
-/// Hashes all bytes and verifies the claims at the end.
+/// Hashes all bytes, and verifies the claimed checksums at the end.
 #[derive(Default)]
 pub(crate) struct BodyVerifier {
     claims: ClaimedChecksums,
@@ -41,7 +41,7 @@ pub(crate) struct VerifiedChecksums {
 }
 
 impl BodyVerifier {
-    /// Prepares to check these claims.
+    /// Prepares to verify these claims.
     pub(crate) fn new(claims: ClaimedChecksums) -> S3Result<Self> {
         if let Some(md5) = &claims.md5
             && STANDARD.decode(md5).map_or(0, |digest| digest.len()) != 16
@@ -65,7 +65,7 @@ impl BodyVerifier {
         Ok(Self { claims, hasher, md5 })
     }
 
-    /// Requests the MD5, even if it is not claimed.
+    /// Computes the MD5 even if it is not claimed.
     pub(crate) fn want_md5(&mut self) {
         self.md5.get_or_insert_with(Md5::new);
     }

@@ -1,5 +1,5 @@
-//! CopyObject: by the origin itself within a bucket, and by reading and writing between buckets, if metadata is
-//! replaced, or if a condition binds the copy to one version.
+//! CopyObject. Within a bucket, the origin copies by itself. Between buckets, if metadata is replaced, or if a
+//! condition binds the copy to one version, the node reads and writes the object.
 
 use object_store::{CopyOptions, ObjectStore, PutOptions, path::Path};
 use s3s::{
@@ -96,7 +96,7 @@ pub(crate) async fn copy_object(
     } else if same_bucket && is_plain {
         let copied = copy_within(&target.reader, &from, &to, CopyOptions::default()).await;
         if copied.is_err() {
-            // A missing source takes precedence over an impossible target.
+            // A missing source takes precedence over an invalid target key.
             read::look(&source.reader, &from, &ReadConditions::default()).await?;
         }
         copied?;
@@ -140,7 +140,7 @@ async fn copy_within(reader: &ReadThrough, from: &Path, to: &Path, options: Copy
     to_its_end(async move { reader.copy_opts(&from, &to, options).await }).await
 }
 
-/// Returns the bucket and the key of the source.
+/// Returns the bucket and key of the source.
 pub(crate) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
     match source {
         CopySource::Bucket { bucket, key, version_id } => {
@@ -153,7 +153,7 @@ pub(crate) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
     }
 }
 
-/// Converts the error: in a copy, every failed condition is a failed precondition.
+/// Converts the error of a failed condition: in a copy, each one is a failed precondition.
 pub(crate) fn as_precondition(failed: S3Error) -> S3Error {
     match failed.code() {
         S3ErrorCode::NotModified => error::precondition_failed("x-amz-copy-source-If-None-Match"),

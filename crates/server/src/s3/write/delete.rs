@@ -29,7 +29,7 @@ use crate::{
 /// Maximum keys of one request, as in S3.
 const MAX_KEYS: usize = 1000;
 
-/// Concurrent single deletions.
+/// Maximum concurrent deletions of single objects.
 const CONCURRENT: usize = 16;
 
 pub(crate) async fn delete_object(
@@ -71,7 +71,7 @@ struct DeleteConditions {
     last_modified: Option<Timestamp>,
 }
 
-/// Deletes an object of a folder if it is the expected one.
+/// Deletes an object of a folder if it is the expected version.
 async fn delete_if(
     reader: &ReadThrough,
     folder: Folder,
@@ -125,8 +125,8 @@ pub(crate) async fn delete_objects(
 
     let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
 
-    // Failed keys are known only if each is deleted by itself; repeating a deletion does no harm. A folder has no
-    // bulk deletion.
+    // Only individual deletions report which keys failed; repeating a deletion does no harm. A folder has no bulk
+    // deletion.
     let all_gone = match reader.origin().folder() {
         Some(_) => false,
         None => {
@@ -165,7 +165,7 @@ pub(crate) async fn delete_objects(
     Ok(S3Response::new(output))
 }
 
-/// Returns the path to delete, or `None` if there is nothing to do.
+/// Returns the path to delete, or `None` if no object can exist there.
 fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Path>> {
     refuse_version(object.version_id.as_deref())?;
     if object.e_tag.is_some() || object.last_modified_time.is_some() || object.size.is_some() {
@@ -178,7 +178,7 @@ fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Pat
     }
 }
 
-/// Deletes an object even if its client disconnects: the cache must be invalidated once it is gone.
+/// Deletes an object even if the client disconnects: the cache must be invalidated once the object is gone.
 async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
     let deleting = reader.clone();
     let target = path.clone();
@@ -191,7 +191,7 @@ async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
     match deleted.await.map_err(|_| s3_error!(InternalError))? {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(failed) => match stylobate_storage::Error::from_write(path.as_ref(), failed) {
-            // An impossible object is already absent.
+            // An object that cannot exist is already absent.
             stylobate_storage::Error::ImpossiblePath { .. } => Ok(()),
             failed => Err(error::from_storage(&failed)),
         },

@@ -1,11 +1,12 @@
-//! Headers of requests that write an object: those that are refused, and those that are kept.
+//! Headers of write requests: those that are refused, and those that are stored with the object.
 //!
-//! s3s has a type of its own for the input of PutObject, CopyObject and CreateMultipartUpload, and no trait for the
-//! fields that all of them have. So macros read these.
+//! s3s has separate input types for PutObject, CopyObject and CreateMultipartUpload, without a trait for their common
+//! fields, so macros access these.
 
 use s3s::{S3Error, S3Result, dto::ObjectCannedACL, s3_error};
 
-/// Refuses headers that no origin keeps, and those that only a folder keeps. `also` names further ones of an operation.
+/// Refuses headers that no origin keeps, and those that only a folder keeps. `also` lists further headers of an
+/// operation.
 macro_rules! refuse_unsupported {
     ($input:ident, is_folder: $is_folder:expr, is_tagged: $is_tagged:expr $(, also: $also:expr)?) => {
         $crate::s3::write::headers::refuse(&[
@@ -27,7 +28,7 @@ macro_rules! refuse_unsupported {
     };
 }
 
-/// Takes the headers that describe the object out of the input.
+/// Moves the headers that describe the object out of the input.
 macro_rules! descriptive_headers {
     ($input:ident) => {
         $crate::s3::wire::attributes::DescriptiveHeaders {
@@ -55,7 +56,7 @@ macro_rules! folder_only_headers {
 
 pub(super) use {descriptive_headers, folder_only_headers, refuse_unsupported};
 
-/// Refuses an unsupported header rather than ignore it.
+/// Refuses an unsupported header rather than ignoring it.
 pub(super) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
     match headers.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(s3_error!(NotImplemented, "the header {name} is not supported")),

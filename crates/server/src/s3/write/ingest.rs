@@ -1,8 +1,8 @@
-//! Transfers bytes to an origin: verified, within memory bounds, and never half done.
+//! Writes bytes to an origin: verified, within memory limits, and all or nothing.
 //!
-//! Up to [`WHOLE`] bytes are buffered and put at once, so that nothing appears at the origin before they are
-//! verified. More are sent in parts while they arrive, and joined only after the check. If uploads have little
-//! memory, the parts are small and few are in flight.
+//! Up to [`WHOLE`] bytes are buffered and put in one request, so that nothing appears at the origin before the bytes
+//! are verified. A larger object is uploaded in parts while it arrives, and the parts are joined only after the
+//! verification. If uploads have little memory, parts are smaller and fewer are in flight.
 
 use std::time::Duration;
 
@@ -38,26 +38,26 @@ const PART: u64 = 16 * MIB;
 /// Maximum parts in flight while the next one arrives.
 const PARTS_IN_FLIGHT: u64 = 4;
 
-/// Maximum time that a client may stall in the middle of a body: other uploads wait for its memory.
+/// Maximum time that a client may stall in the middle of a body, since other uploads wait for its memory.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of an object in one PUT, as in S3.
 const MAX_PUT: u64 = 5 * 1024 * MIB;
 
-/// Bytes of a request.
+/// Bytes to upload.
 pub(crate) struct UploadBody {
     body: BoxStream<'static, S3Result<Bytes>>,
     length: Option<u64>,
     received: u64,
     ended: bool,
     verifier: BodyVerifier,
-    /// Receives the ETag and the checksums, for a folder.
+    /// Receives the ETag and the checksums, if the origin is a folder.
     kept: Option<KeptHeaders>,
     idle_timeout: Duration,
 }
 
 impl UploadBody {
-    /// Creates the body of a request with its announced length.
+    /// Creates the upload from the body of a request, with its announced length.
     pub(crate) fn of_request(
         body: Option<StreamingBlob>,
         length: Option<i64>,
@@ -74,23 +74,23 @@ impl UploadBody {
         Ok(Self { body, length, received: 0, ended: false, verifier, kept: None, idle_timeout: IDLE_TIMEOUT })
     }
 
-    /// Creates the body from an object that is copied.
+    /// Creates the upload from an object that is copied.
     pub(crate) fn of_object(object: GetResult) -> Self {
         let length = Some(object.range.end - object.range.start);
         let body = object.into_stream().map_err(error::from_store).boxed();
         let verifier = BodyVerifier::default();
-        // The origin's own timeout applies where it is read.
+        // The origin's own read timeout applies.
         Self { body, length, received: 0, ended: false, verifier, kept: None, idle_timeout: Duration::MAX }
     }
 
-    /// Stores the MD5 of the bytes as the object's ETag, and their checksums.
+    /// Keeps the MD5 of the bytes as the object's ETag, and their checksums.
     pub(crate) fn keeping(mut self, kept: &KeptHeaders) -> Self {
         self.verifier.want_md5();
         self.kept = Some(kept.clone());
         self
     }
 
-    /// Returns the checksums, if the bytes are verified.
+    /// Verifies the bytes, and returns their checksums.
     fn verify(&mut self) -> S3Result<Checksum> {
         let verified = std::mem::take(&mut self.verifier).finish()?;
         if let (Some(kept), Some(md5)) = (&self.kept, verified.md5) {
@@ -100,7 +100,7 @@ impl UploadBody {
         Ok(verified.checksum)
     }
 
-    /// Returns the number of bytes, if known.
+    /// Returns the total number of bytes, if known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.length
     }
@@ -127,7 +127,7 @@ impl UploadBody {
         Ok(Some(bytes))
     }
 
-    /// Buffers bytes until all have arrived, or more than `limit`.
+    /// Buffers bytes until all have arrived, or more than `limit` have.
     async fn gather(&mut self, limit: u64) -> S3Result<PartBuffer> {
         let mut held = PartBuffer::default();
         while held.len() <= limit {
@@ -139,7 +139,7 @@ impl UploadBody {
         Ok(held)
     }
 
-    /// Returns all bytes, at most `limit`, once they are verified.
+    /// Returns all bytes, at most `limit`, once they have been verified.
     pub(crate) async fn whole(mut self, limit: u64) -> S3Result<(PutPayload, Checksum)> {
         let mut held = self.gather(limit).await?;
         if !self.ended {
@@ -154,16 +154,16 @@ fn too_large() -> s3s::S3Error {
     s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
 }
 
-/// Sizes of the parts of an upload that is too large to buffer.
+/// Buffer and part sizes of an upload.
 #[derive(Clone, Copy, Debug)]
 struct PartSizing {
-    /// Bytes buffered before the upload is known to be larger.
+    /// Bytes that are buffered before the upload is split into parts.
     whole: u64,
     /// Bytes of each part but the last.
     part: u64,
     /// Parts in flight while the next one arrives.
     ahead: usize,
-    /// Maximum bytes held.
+    /// Maximum bytes held in memory.
     room: u64,
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct StoredObject {
     pub(crate) checksum: Checksum,
 }
 
-/// Writes an object through to the origin, once its bytes are verified.
+/// Writes an object to the origin once its bytes have been verified.
 pub(crate) async fn store(
     memory: &UploadMemory,
     reader: &ReadThrough,
@@ -195,7 +195,7 @@ pub(crate) async fn store(
         return Err(too_large());
     }
     let most = memory.most().min(WHOLE);
-    // A folder compares when it renames the object into place, however large it is.
+    // A folder checks the condition when it renames the object into place, regardless of its size.
     let conditional = options.mode != PutMode::Overwrite && reader.origin().folder().is_none();
     if conditional && incoming.length.is_some_and(|length| length > most) {
         return Err(large_and_conditional(most));
@@ -234,7 +234,7 @@ async fn put_whole(
     Ok(StoredObject { result, checksum })
 }
 
-/// Sends a part of an upload, once its bytes are verified. Returns the origin's ETag.
+/// Uploads a part once its bytes have been verified. Returns the origin's ETag.
 pub(crate) async fn store_part(
     memory: &UploadMemory,
     reader: &ReadThrough,
@@ -270,8 +270,8 @@ pub(crate) async fn store_part(
     Ok((uploaded.map_err(|failed| error::from_storage(&failed))?, checksum))
 }
 
-/// Completes a change at an origin even if the client disconnects: an abandoned write may have been carried out
-/// nevertheless, and the cache must be invalidated after it in any case.
+/// Completes a change at an origin even if the client disconnects. An abandoned write may still have been carried
+/// out, so the cache must be invalidated after it in any case.
 pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> S3Result<T> {

@@ -54,8 +54,8 @@ pub(crate) async fn create(
 
     let kept = if is_folder { folder_only_headers!(input).to_kept()? } else { KeptHeaders::default() };
 
-    // A generic type is left to the origin: most origins cannot combine a type with parts in any order, and the
-    // storage layer would have to stage the parts.
+    // A generic content type is left to the origin: most origins cannot set a type on an upload that accepts parts in
+    // any order, so the storage layer would have to stage the parts.
     let untyped = ["application/octet-stream", "binary/octet-stream"];
     let described = descriptive_headers!(input);
     let content_type = described.content_type.filter(|text| is_folder || !untyped.contains(&text.as_str()));
@@ -174,7 +174,7 @@ pub(crate) async fn complete(
             door.completed.note(name, &answer);
             Ok(S3Response::new(answer))
         }
-        // It may have been completed before, or concurrently by a repeated request.
+        // The upload may have been completed before, or concurrently by a repeated request.
         Err(failed) => door.completed.answer(&name).map(S3Response::new).ok_or(failed),
     }
 }
@@ -200,7 +200,7 @@ async fn join(
     let joining = reader.clone();
     let upload = input.upload_id;
     let target = path.clone();
-    // Continues if the client disconnects: the cache must be invalidated once the object is there.
+    // Continues if the client disconnects: the cache must be invalidated once the object exists.
     let completed = tokio::spawn(traced(async move {
         let _memory = memory;
         joining.complete_upload(&target, &upload, &parts, completion).await

@@ -1,5 +1,4 @@
-//! The body of a request, decoded from an aws-chunked frame, and checked against the hash that the head of the
-//! request names.
+//! The body of a request, decoded from an aws-chunked frame and verified against the hash in the request head.
 
 use std::{
     pin::Pin,
@@ -34,7 +33,7 @@ const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 
-/// Keywords of x-amz-content-sha256 in place of a hash.
+/// Keywords that x-amz-content-sha256 may have in place of a hash.
 const WORDS: [&str; 4] = [
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
@@ -44,9 +43,9 @@ const WORDS: [&str; 4] = [
 
 /// The body of a request.
 pub(crate) struct RequestPayload {
-    /// Its bytes, without a frame.
+    /// The bytes of the body, without a frame.
     pub(crate) body: Body,
-    /// Number of bytes, if the head announces it.
+    /// Number of bytes, if the request head announces it.
     pub(crate) length: Option<u64>,
     /// Trailers of an aws-chunked body.
     pub(crate) trailers: Option<AnnouncedTrailers>,
@@ -54,14 +53,14 @@ pub(crate) struct RequestPayload {
     pub(crate) sha256: Option<String>,
 }
 
-/// Trailers and their announced names.
+/// Trailers and the names that the request head announced.
 pub(crate) struct AnnouncedTrailers {
     pub(crate) names: Vec<String>,
     pub(crate) found: Trailers,
 }
 
 impl RequestPayload {
-    /// Opens the body of a request, and removes the headers about its frame.
+    /// Opens the body of a request, and removes the headers that describe its frame.
     pub(crate) fn open(
         headers: &mut HeaderMap,
         body: Body,
@@ -88,7 +87,7 @@ impl RequestPayload {
         }
 
         if !is_streaming && !is_encoded {
-            // If both are given, the length is not that of the body.
+            // If both headers are given, the length is not that of the body.
             if headers.contains_key(TRANSFER_ENCODING) {
                 headers.remove(CONTENT_LENGTH);
             }
@@ -116,7 +115,7 @@ impl RequestPayload {
         Ok(Self { body: Body::from(stream), length: Some(length), trailers, sha256: None })
     }
 
-    /// Returns the body, which fails at its end if its hash differs from the expected one.
+    /// Returns the body as a stream that fails at its end if the hash differs from the expected one.
     pub(crate) fn checked(self) -> Body {
         match self.sha256 {
             Some(expected) => {
@@ -183,7 +182,7 @@ fn join_encodings(headers: &mut HeaderMap) {
     }
 }
 
-/// A body whose hash is verified.
+/// A body whose hash is verified at its end.
 struct HashedBody {
     body: Body,
     expected: String,

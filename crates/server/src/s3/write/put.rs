@@ -22,7 +22,7 @@ use crate::s3::{
     wire::{error, etag, keys::CheckedKey},
 };
 
-/// ETag of an empty object: the MD5 of no bytes.
+/// ETag of an empty object: the MD5 of an empty string.
 const EMPTY: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
 pub(crate) async fn put_object(
@@ -97,7 +97,7 @@ pub(crate) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<
     Ok(result.meta.e_tag.as_deref().map(etag::from_origin))
 }
 
-/// Returns the path of a writable key.
+/// Returns the path of a key to write.
 pub(crate) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     match CheckedKey::at(reader.origin(), key) {
         Ok(CheckedKey::Object(path)) => Ok(path),
@@ -105,8 +105,8 @@ pub(crate) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     }
 }
 
-/// Accepts the empty object with which some clients mark a folder. The marker is dropped: a folder exists with its
-/// first object.
+/// Accepts the empty object with which some clients mark a folder. The marker is discarded: a folder exists once it
+/// has an object.
 async fn mark_folder(incoming: UploadBody) -> S3Result<S3Response<PutObjectOutput>> {
     let refused = || s3_error!(InvalidArgument, "key: an object whose key ends in '/' can hold no bytes");
     if incoming.length().is_some_and(|length| length > 0) {
@@ -120,7 +120,7 @@ async fn mark_folder(incoming: UploadBody) -> S3Result<S3Response<PutObjectOutpu
     }
 }
 
-/// Returns the put mode for the state of the object that a write requires.
+/// Returns the put mode for the write conditions.
 pub(crate) async fn mode(
     reader: &ReadThrough,
     path: &Path,
@@ -138,7 +138,7 @@ pub(crate) async fn mode(
             let if_match = Some(ETagCondition::ETag(tag));
             let known =
                 read::look(reader, path, &ReadConditions { if_match, ..Default::default() }).await?.result;
-            // In the origin's own spelling; it compares again when it writes.
+            // The version in the origin's own format, which the origin compares again when it writes.
             let version = known.meta.version.filter(|_| reader.origin().folder().is_none());
             Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version }))
         }
@@ -146,7 +146,7 @@ pub(crate) async fn mode(
     }
 }
 
-/// Returns the claims in the head about a body, without the checksums in the input.
+/// Returns the checksums that the request head claims for its body, except those in the input.
 pub(crate) fn claims<T>(request: &mut S3Request<T>) -> ClaimedChecksums {
     let announced = request.extensions.remove::<Arc<AnnouncedTrailers>>();
 

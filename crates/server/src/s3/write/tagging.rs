@@ -31,7 +31,7 @@ pub(crate) async fn get(
     let tag = |(key, value): (String, String)| Tag { key: Some(key), value: Some(value) };
     let tag_set = match bucket.reader.origin().folder() {
         Some(folder) => tags_of(&read_tags(folder, path).await?)?.into_iter().map(tag).collect(),
-        // An origin of another kind reports no tags.
+        // Other origins report no tags.
         None => {
             read::look(&bucket.reader, &path, &ReadConditions::default()).await?;
             Vec::new()
@@ -41,7 +41,7 @@ pub(crate) async fn get(
     Ok(S3Response::new(GetObjectTaggingOutput { tag_set, version_id: None }))
 }
 
-/// Returns the tags of an object, as a header spells them.
+/// Returns the tags of an object in the form of a header.
 pub(crate) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
     let folder = folder.clone();
     let tags = run_blocking(move || folder.tags(&path)).await;

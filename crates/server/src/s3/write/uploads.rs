@@ -1,6 +1,6 @@
-//! Incomplete multipart uploads: ListMultipartUploads, and ListParts of one of them.
+//! Incomplete multipart uploads: ListMultipartUploads, and ListParts for one of them.
 //!
-//! Only uploads staged by this node are listed: the object_store crate does not list an origin's own uploads.
+//! Only uploads staged by this node are listed: the object_store crate cannot list an origin's own uploads.
 
 use object_store::path::Path;
 use s3s::{
@@ -129,7 +129,7 @@ fn upload(upload: UnfinishedUpload, encoding: KeyEncoding) -> MultipartUpload {
     }
 }
 
-/// Returns true if a listing after these markers includes the upload: a key alone covers all of its uploads.
+/// Returns true if the upload comes after these markers in a listing: a key alone skips all of its uploads.
 fn is_after(upload: &UnfinishedUpload, key: Option<&str>, id: Option<&str>) -> bool {
     match (key.filter(|key| !key.is_empty()), id.filter(|id| !id.is_empty())) {
         (None, _) => true,

@@ -1,4 +1,4 @@
-//! The example signatures of Amazon's documentation, and the errors for wrong ones.
+//! The example signatures of Amazon's documentation, and the errors for invalid ones.
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -46,7 +46,7 @@ fn verify(parts: &Parts, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<Call
     authenticate(parts, &QueryParameters::of(&parts.uri), keys, now)
 }
 
-/// Returns the code of the error, and its XML.
+/// Returns the code of the error and its XML.
 async fn refused(parts: &Parts, keys: &AccessKeys, now: DateTime<Utc>) -> (String, String) {
     let error = verify(parts, keys, now).err().unwrap();
     let mut body = to_answer(&error).into_body();
@@ -137,7 +137,7 @@ async fn the_chunks_of_the_specification_are_verified_one_by_one() {
 
     assert_eq!(decode(example_chunks(right)).await, Ok(66560));
 
-    // A reader never gets all bytes unless all signatures are valid.
+    // A reader never receives all bytes unless all signatures are valid.
     let wrong_end = decode(example_chunks(&right.replace('b', "c"))).await.unwrap_err();
     assert!(wrong_end < 66560, "{wrong_end}");
     let mut changed = example_chunks(right);

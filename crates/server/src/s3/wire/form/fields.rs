@@ -1,4 +1,4 @@
-//! Fields of a form before its file: each once, with case-insensitive names.
+//! Form fields that precede the file, with case-insensitive names that occur once each.
 
 use s3s::{S3Error, S3Result, s3_error};
 
@@ -10,13 +10,13 @@ use crate::s3::wire::{
 /// Placeholder for the file name in the value of a field.
 const FILE_NAME: &str = "${filename}";
 
-/// Maximum length of a file name in bytes: that of a key.
+/// Maximum length of a file name in bytes, equal to that of a key.
 const MAX_FILE_NAME: usize = 1024;
 
 /// Maximum length of a field name in bytes.
 const MAX_NAME: usize = 256;
 
-/// Fields that sign a form and do not concern the object.
+/// Fields that sign a form and are not about the object.
 const SIGNING: [&str; 8] = [
     "awsaccesskeyid",
     "policy",
@@ -42,7 +42,7 @@ impl FormField {
         self.name.to_ascii_lowercase()
     }
 
-    /// Returns true if the field concerns the object, its upload or the answer.
+    /// Returns true if the field is about the object, its upload or the answer.
     pub(in crate::s3) fn is_of_object(&self) -> bool {
         let name = self.lower_name();
         !SIGNING.contains(&name.as_str()) && !is_ignored(&name)
@@ -59,9 +59,9 @@ pub(crate) fn is_ignored(name: &str) -> bool {
 pub(in crate::s3) struct FormFields(Vec<FormField>);
 
 impl FormFields {
-    /// Adds a field. A duplicate is refused, except for user metadata, whose values are joined as in S3.
+    /// Adds a field. Duplicates are refused, except for user metadata, whose values are joined as in S3.
     pub(crate) fn push(&mut self, name: String, value: String) -> S3Result<()> {
-        // Names are written into the form that is sent to an origin.
+        // Names are written verbatim into the form that is sent to an origin.
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
             return Err(s3_error!(MalformedPOSTRequest, "the name of a field of the form is not valid"));
@@ -103,7 +103,7 @@ impl FormFields {
 
     /// Replaces `${filename}` by the file's name, as S3 does before it reads any value.
     pub(crate) fn expand(&mut self, file_name: &str) -> S3Result<()> {
-        // An origin would substitute the name a second time, and store another key than was checked.
+        // An origin would substitute the name again, and store a different key than the one that was checked.
         if file_name.len() > MAX_FILE_NAME || file_name.contains(FILE_NAME) {
             return Err(argument("filename", file_name, "The file's name is not valid.".to_owned()));
         }

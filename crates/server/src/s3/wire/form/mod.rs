@@ -1,4 +1,4 @@
-//! The fields of an HTML form that uploads an object, out of a multipart body.
+//! Parsing of HTML forms that upload an object, from a multipart body.
 
 pub(crate) mod fields;
 pub(crate) mod multipart;

@@ -1,4 +1,4 @@
-//! Reads a `multipart/form-data` body up to its file, and streams the file without holding it.
+//! Reads a `multipart/form-data` body up to its file, and streams the file without buffering it.
 //!
 //! ```text
 //! --boundary\r\n  Content-Disposition: form-data; name="key"\r\n\r\n  value  \r\n      fields: at most 20 KiB
@@ -6,7 +6,8 @@
 //! --boundary--\r\n                                                                   the rest is skipped
 //! ```
 //!
-//! The file ends without an error only after the form's closing delimiter was read: a truncated form stores nothing.
+//! The file ends without an error only after the form's closing delimiter has been read: a truncated form stores
+//! nothing.
 //!
 //! Source: RFC 7578, "Returning Values from Forms: multipart/form-data".
 
@@ -43,7 +44,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 const FORM: &str = "multipart/form-data";
 
-/// Returns true if a request brings an HTML form with files.
+/// Returns true if the request body is an HTML form with files.
 pub(in crate::s3) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::POST && content_type(headers).is_some_and(|(kind, _)| kind.eq_ignore_ascii_case(FORM))
 }
@@ -61,7 +62,7 @@ fn boundary_of(headers: &HeaderMap) -> Result<String, FormError> {
     if (1..=MAX_BOUNDARY).contains(&boundary.len()) { Ok(boundary) } else { Err(FormError::Malformed) }
 }
 
-/// Returns the first parameter of this name in `; name="value"; name=value`.
+/// Returns the first parameter with this name in `; name="value"; name=value`.
 fn parameter(parameters: &str, wanted: &str) -> Option<String> {
     let mut rest = parameters;
     loop {
@@ -82,8 +83,8 @@ fn parameter(parameters: &str, wanted: &str) -> Option<String> {
     }
 }
 
-/// Returns the text up to the closing quote, and the rest. A backslash escapes only a quote: some browsers put whole
-/// Windows paths there.
+/// Splits the text at the closing quote. A backslash escapes only a quote, since some browsers put unescaped Windows
+/// paths into the value.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text;
@@ -131,7 +132,7 @@ impl PartHead {
         let path = parameter(parameters, "filename").unwrap_or_default();
         Ok(Self {
             name,
-            // S3 takes the last segment of a path.
+            // S3 takes the last segment of a path as the file name.
             file_name: path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(),
             content_type: header("content-type").map(str::to_owned),
         })
@@ -141,7 +142,7 @@ impl PartHead {
 /// A form read up to the bytes of its file.
 pub(crate) struct FormHead {
     pub(crate) fields: FormFields,
-    /// The file's name, without the path to it; empty if it has none.
+    /// The file's name without its path; empty if the form gives none.
     pub(crate) file_name: String,
     pub(crate) file: FormFile,
 }
@@ -168,14 +169,14 @@ impl FormHead {
 /// Reads a form up to its file.
 struct FormHeadReader {
     body: Body,
-    /// Received bytes that were not read yet.
+    /// Received bytes that are not consumed yet.
     buffer: BytesMut,
-    /// Bytes read, including the line break put before the first delimiter.
+    /// Bytes consumed, including the line break inserted before the first delimiter.
     read: usize,
     delimiter: Finder<'static>,
 }
 
-/// A line break precedes every delimiter in a form's body except the first.
+/// Inserted before a form's first delimiter, the only one that a line break does not precede.
 const LINE_BREAK: &[u8] = b"\r\n";
 
 impl FormHeadReader {
@@ -227,7 +228,7 @@ impl FormHeadReader {
         Ok(String::from_utf8(value.into()).map_err(|_| FormError::Malformed)?)
     }
 
-    /// Reads all bytes up to a pattern, which is dropped.
+    /// Consumes all bytes up to a pattern, and the pattern. Returns the bytes before it.
     async fn until(&mut self, pattern: &Finder<'_>) -> S3Result<BytesMut> {
         loop {
             let found = pattern.find(&self.buffer);
@@ -267,7 +268,7 @@ impl FormHeadReader {
     }
 }
 
-/// Stage of reading a form after the head of its file.
+/// State after the head of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormFileStage {
     File,
@@ -284,19 +285,19 @@ enum FormFileStage {
 pub(in crate::s3) struct FormFile {
     /// Content type of the file in the form.
     pub(in crate::s3) content_type: Option<String>,
-    /// Bytes of the form before those of the file.
+    /// Bytes of the form that precede the file.
     before: u64,
     body: Body,
     buffer: Bytes,
     delimiter: Finder<'static>,
     stage: FormFileStage,
     allowed: RangeInclusive<u64>,
-    /// Bytes of the file so far.
+    /// Bytes of the file received so far.
     received: u64,
 }
 
 impl FormFile {
-    /// Makes the file fail if its length is outside of `allowed`.
+    /// Makes the stream fail if the file's length is not within `allowed`.
     pub(crate) fn with_allowed_len(self, allowed: RangeInclusive<u64>) -> Self {
         Self { allowed, ..self }
     }
@@ -307,13 +308,13 @@ impl FormFile {
         Body::from(stream)
     }
 
-    /// Returns the difference between the length of the form and that of its file if the form ends as nearly all do:
-    /// with the file, its closing delimiter and a line break.
+    /// Returns the difference between the lengths of the form and of its file, on the assumption that the form ends
+    /// as nearly all do: with the file, the closing delimiter and a line break.
     pub(in crate::s3) fn frame_len(&self) -> u64 {
         self.before + self.delimiter.needle().len() as u64 + 4
     }
 
-    /// Continues with the received bytes. Returns bytes of the file, or `None` if more must be received.
+    /// Processes the received bytes. Returns bytes of the file, or `None` if more must be received.
     fn advance(&mut self) -> Result<Option<Bytes>, FormError> {
         loop {
             match self.stage {
@@ -356,8 +357,8 @@ impl FormFile {
         }
     }
 
-    /// Splits off the bytes up to the next delimiter, and returns true if it was found; else all bytes that cannot
-    /// begin one.
+    /// Splits off the bytes before the next delimiter, consumes the delimiter, and returns true. If there is none,
+    /// splits off all bytes that cannot be part of a delimiter, and returns false.
     fn split(&mut self) -> (Bytes, bool) {
         let needle = self.delimiter.needle();
         match self.delimiter.find(&self.buffer) {
@@ -437,7 +438,7 @@ mod tests {
         [(CONTENT_TYPE, HeaderValue::from_str(content_type).unwrap())].into_iter().collect()
     }
 
-    /// Creates a body that arrives in pieces of these sizes, repeated.
+    /// Creates a body that arrives in pieces of these sizes, which repeat.
     fn body(bytes: &[u8], sizes: &[usize]) -> Body {
         let mut rest = Bytes::copy_from_slice(bytes);
         let mut pieces = Vec::new();
@@ -466,7 +467,7 @@ mod tests {
     async fn a_file_comes_out_as_it_went_in_however_its_form_is_cut() {
         let mut rng = StdRng::seed_from_u64(7);
         for _ in 0..300 {
-            // Only bytes that occur in delimiters, so that there are many false starts.
+            // Only bytes that occur in delimiters, to provoke many partial matches.
             let len = rng.random_range(0..200);
             let file: Vec<u8> = (0..len).map(|_| *b"\r\n--bx".get(rng.random_range(0..6)).unwrap()).collect();
             if memmem::find(&file, b"\r\n--b").is_some() || file.ends_with(b"\r\n--") {
@@ -533,7 +534,7 @@ mod tests {
             assert_eq!(refused, "MaxPostPreDataLengthExceededError");
         }
 
-        // An endless name is not buffered.
+        // An unterminated name is not buffered without limit.
         let endless = HEAD.replace("name=\"file\"", &"n".repeat(1 << 16));
         assert_eq!(
             file_of(endless.as_bytes(), &[512]).await.unwrap_err(),

@@ -6,7 +6,7 @@
 //!                                                                                 └▶ put ─▶ PutObject ─▶ success
 //! ```
 //!
-//! A form's signature is in its fields, so its sender is unknown before they are read. They are limited in size; the
+//! A form is signed in its fields, so its sender is unknown until they have been read. Their size is limited, and the
 //! file is never buffered.
 
 mod policy;
@@ -28,7 +28,8 @@ use crate::{
     },
 };
 
-/// Prefix of fields that would turn a write into a copy: the sender's right to read the source is not checked.
+/// Prefix of fields that would turn the write into a copy, for which the sender's right to read the source is not
+/// checked.
 const COPY: &str = "x-amz-copy-source";
 
 /// A form read up to the bytes of its file, not yet verified.
@@ -37,12 +38,12 @@ pub(crate) struct PostForm {
     file: FormFile,
 }
 
-/// A form that satisfies its policy; the right to write the key is not checked yet.
+/// A form that satisfies its policy. The right to write the key is not checked yet.
 pub(crate) struct VerifiedForm {
     /// Fields with `${filename}` replaced by the file's name.
     pub(crate) fields: FormFields,
     pub(crate) key: String,
-    /// The file, which fails if its length is outside the policy's range.
+    /// The file, whose stream fails if its length is outside the policy's range.
     pub(crate) file: FormFile,
 }
 
@@ -69,7 +70,8 @@ impl PostForm {
         if keys.is_empty() { Ok(None) } else { signature::verify(&self.fields, keys, now).map(Some) }
     }
 
-    /// Checks the fields against the policy. A form without one is unrestricted; only a node without keys accepts it.
+    /// Checks the fields against the policy. A form without a policy is unrestricted; only a node without keys
+    /// accepts one.
     pub(crate) fn check(self, bucket: &str, now: DateTime<Utc>) -> S3Result<VerifiedForm> {
         let Self { fields, mut file } = self;
         if let Some(policy) = fields.get("policy") {

@@ -21,7 +21,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Fields that need no condition. Those of version 2 are of use on a node without keys only.
+/// Fields that need no condition. Those of Signature Version 2 occur only on a node without keys.
 const UNCONDITIONAL: [&str; 5] = ["awsaccesskeyid", "file", "policy", "signature", "x-amz-signature"];
 
 /// A policy, as its signer wrote it.
@@ -68,7 +68,7 @@ impl FormPolicy {
         Ok(Self { expiration: expiration.to_utc(), conditions: conditions.collect::<S3Result<_>>()? })
     }
 
-    /// Checks the fields of a form for a bucket. Returns the allowed range of the file's length.
+    /// Checks the fields of a form against the policy. Returns the allowed range of the file's length.
     pub(super) fn check(
         &self,
         bucket: &str,
@@ -79,7 +79,7 @@ impl FormPolicy {
             return Err(denied("Policy expired."));
         }
         let names = fields.iter().map(|field| field.lower_name());
-        // The bucket is in the request's address, even without a field.
+        // The bucket is part of the request's URL, even without a field.
         let extra = names
             .chain(["bucket".to_owned()])
             .find(|name| !is_ignored(name) && !UNCONDITIONAL.contains(&name.as_str()) && !self.allows(name));
@@ -195,7 +195,7 @@ impl PolicyMatch {
     }
 }
 
-/// Parses a number, which S3 also accepts as a text.
+/// Parses a number, which S3 also accepts as a string.
 fn bytes_of(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

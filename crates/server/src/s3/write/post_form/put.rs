@@ -34,7 +34,7 @@ const HEADERS: [HeaderName; 6] = [
     HeaderName::from_static("content-md5"),
 ];
 
-/// Prefixes of more such fields. PutObject refuses those that it does not support.
+/// Prefixes of further fields that map to headers. PutObject refuses those that it does not support.
 const HEADER_PREFIXES: [&str; 6] = [
     METADATA,
     "x-amz-checksum-",
@@ -45,7 +45,7 @@ const HEADER_PREFIXES: [&str; 6] = [
 ];
 
 impl VerifiedForm {
-    /// Builds the head of the PutObject that stores the file.
+    /// Builds the head of a PutObject request that stores the file.
     pub(in crate::s3) fn put_head(&self, bucket: &str) -> S3Result<Parts> {
         let mut headers = HeaderMap::new();
         for field in self.fields.iter().filter(|field| field.is_of_object()) {
@@ -69,7 +69,7 @@ impl VerifiedForm {
     }
 }
 
-/// Returns the PutObject header equivalent to a field; `None` if the field does not concern the object.
+/// Returns the PutObject header for a field; `None` if the field is not about the object.
 fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     let name = field.lower_name();
     let same = || HeaderName::try_from(name.as_str()).ok();
@@ -77,7 +77,7 @@ fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     Ok(match name.as_str() {
         "acl" => Some((ACL, value())),
         "tagging" => Some((TAGGING, tags(&field.value)?)),
-        // The body is a file, without a frame.
+        // The body is the plain file, without a frame.
         "content-encoding" => without_aws_chunked(&field.value).map(|kept| (CONTENT_ENCODING, kept)),
         _ if HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => {
             same().map(|name| (name, value()))
@@ -89,7 +89,7 @@ fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     })
 }
 
-/// Converts XML tags to the form of a header.
+/// Converts tags from XML to the form of a header.
 fn tags(xml: &str) -> S3Result<String> {
     let malformed = |_| {
         s3_error!(

@@ -1,4 +1,4 @@
-//! Verifies the signature of a form's policy, by Signature Version 4.
+//! Verifies the signature of a form's policy with Signature Version 4.
 //!
 //! Source: "Authenticating Requests in Browser-Based Uploads Using POST" in the Amazon S3 API Reference.
 
@@ -24,7 +24,7 @@ const CREDENTIAL: &str = "x-amz-credential";
 const DATE: &str = "x-amz-date";
 const ALGORITHM_FIELD: &str = "x-amz-algorithm";
 
-/// Verifies that an access key of the node signed the form's policy, and returns the key.
+/// Verifies that an access key of the node signed the form's policy, and returns the key's id.
 pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<String> {
     let is_signed =
         [ALGORITHM_FIELD, CREDENTIAL, DATE, SIGNATURE].iter().any(|name| fields.get(name).is_some());
@@ -60,7 +60,7 @@ pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>)
     if age < -TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
         return Err(s3_error!(AccessDenied, "Request is not yet valid"));
     }
-    // No version 4 signature is valid for longer.
+    // No Signature Version 4 signature is valid for longer.
     if age > TimeDelta::seconds(MAX_EXPIRES_SECONDS as i64) {
         return Err(denied("Policy expired."));
     }

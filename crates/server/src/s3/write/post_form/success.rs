@@ -1,4 +1,4 @@
-//! Response that a form requests once its file is stored.
+//! The response that a form requests after its file is stored.
 
 use http::{
     HeaderMap, HeaderValue, StatusCode,
@@ -12,14 +12,14 @@ use crate::s3::wire::{error::push_element, form::fields::FormFields, header_text
 /// Action after a file is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::s3) enum SuccessAction {
-    /// The browser is redirected to a page, with parameters that describe the object.
+    /// Redirects the browser to a page, with parameters that describe the object.
     Redirect(Url),
-    /// An answer without a body, or with XML for [`StatusCode::CREATED`].
+    /// Answers without a body, or with XML for [`StatusCode::CREATED`].
     Status(StatusCode),
 }
 
 impl SuccessAction {
-    /// Reads the fields `success_action_redirect`, formerly `redirect`, and `success_action_status`. An invalid URL
+    /// Reads the fields `success_action_redirect` (formerly `redirect`) and `success_action_status`. An invalid URL
     /// and an unknown status are ignored, as in S3.
     pub(in crate::s3) fn of(fields: &FormFields) -> Self {
         let page = fields.get("success_action_redirect").or_else(|| fields.get("redirect"));
@@ -34,7 +34,7 @@ impl SuccessAction {
         })
     }
 
-    /// Builds the answer about an object, with the headers that describe it, including its ETag.
+    /// Builds the answer for an object, with the headers that describe it, including its ETag.
     pub(in crate::s3) fn answer(self, bucket: &str, key: &str, mut headers: HeaderMap) -> HttpResponse {
         let etag = header_text::value(&headers, &ETAG).map(str::to_owned);
         let location = format!("/{bucket}/{}", encode_path(key));
