@@ -2,9 +2,9 @@
 //! logic.
 //!
 //! ```text
-//! SQL --parse--> Predicate --bind(schema)--> Bound --evaluator--> Evaluator --evaluate(arrays)--> rows
+//! SQL --parse--> Predicate --bind(schema)--> BoundPredicate --evaluator--> Evaluator --evaluate(arrays)--> rows
 //!                                              |
-//!                                              +--prune(statistics)--> which parts need no look
+//!                                              +--prune(statistics)--> which parts can be skipped
 //! ```
 //!
 //! Binding resolves everything that depends on types, once: literals become values of the column's own representation,

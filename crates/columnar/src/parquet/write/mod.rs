@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> chunks of the row group -> sink
-//!              coded    codes of arriving dictionaries become the file's
-//!              tried    strings and bytes that arrive as values: codes, until the dictionary gets too large
-//!              strings  those without a dictionary, or after falling back from one
-//!              general  everything else, by the parquet crate
+//!              coded     codes of arriving dictionaries become the file's
+//!              fallback  strings and bytes that arrive as values: codes, until the dictionary gets too large
+//!              strings   those without a dictionary, or after falling back from one
+//!              general   everything else, by the parquet crate
 //! ```
 //!
 //! A column encoder keeps its pages as they will be written to the file, so that a row group takes the memory of its
