@@ -8,10 +8,11 @@ use std::{
 
 use crate::{Error, Result, door::NodeDoor};
 
-/// Maximum bytes of the name of a host.
+/// Maximum length of a host name in bytes.
 pub(crate) const MAX_HOST_BYTES: usize = 253;
 
-/// Host and port at which other machines reach a door of a node: `node-1:9003`, `10.0.0.1:9003`, `[fd00::1]:9003`.
+/// Host and port at which other machines reach a listener of a node: `node-1:9003`, `10.0.0.1:9003`,
+/// `[fd00::1]:9003`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress {
     host: String,
@@ -29,7 +30,7 @@ impl NodeAddress {
         self.port
     }
 
-    /// Returns the address of another port of the same host.
+    /// Returns the address of another port on the same host.
     pub fn with_port(&self, port: u16) -> Self {
         Self { host: self.host.clone(), port }
     }
@@ -90,12 +91,12 @@ impl FromStr for NodeAddress {
     }
 }
 
-/// Returns a text without the user and password before an `@`, to quote it in an error.
+/// Returns a text without the user and password before an `@`, so that it can be quoted in an error.
 pub(crate) fn without_user(text: &str) -> &str {
     text.rsplit_once('@').map_or(text, |(_, rest)| rest)
 }
 
-/// Addresses of a node's doors, as far as they are known.
+/// Addresses of a node's listeners, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAddresses {
     /// Address of the S3 door.
@@ -116,7 +117,7 @@ impl NodeAddresses {
         }
     }
 
-    /// Adds the address of a door, or replaces it.
+    /// Adds or replaces the address of a door.
     pub fn with(mut self, door: NodeDoor, address: NodeAddress) -> Self {
         *self.slot(door) = Some(address);
         self

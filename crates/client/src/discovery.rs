@@ -1,10 +1,10 @@
-//! Parses lists of nodes: the entries of a configuration, and the content of a file of them.
+//! Parses node lists: the entries of a configuration, and the content of a node file.
 //!
 //! ```text
 //! [id=]host:port[,weight][,s3=host:port][,flight=host:port][,peer=host:port][,draining]
 //! ```
 //!
-//! The first address is that of the door that the reader of the list needs. Without an id, it is the host.
+//! The first address belongs to the door that the reader of the list needs. Without an id, the host is the id.
 
 use crate::{
     Error, Result,
@@ -13,12 +13,12 @@ use crate::{
     node::{ClusterNode, NodeId, NodeState, NodeWeight},
 };
 
-/// Parses an entry such as `a=10.0.0.1:9003`, `10.0.0.1:9003,2` or `a=10.0.0.1:9003,weight=2,s3=10.0.0.1:9000`, whose
-/// first address is that of `door`.
+/// Parses an entry such as `a=10.0.0.1:9003`, `10.0.0.1:9003,2` or `a=10.0.0.1:9003,weight=2,s3=10.0.0.1:9000`. The
+/// first address belongs to `door`.
 ///
 /// Fails with [`Error::InvalidId`], [`Error::InvalidAddress`], [`Error::InvalidWeight`] or [`Error::InvalidField`].
 pub fn parse_node(entry: &str, door: NodeDoor) -> Result<ClusterNode> {
-    // Checked first, so that no part of a password is quoted as another field.
+    // Check this first, so that no part of a password is quoted as another field.
     if entry.contains('@') {
         let text = without_user(entry).to_owned();
         return Err(Error::InvalidAddress { text, reason: "it has no user or password" });
@@ -52,7 +52,7 @@ pub fn parse_node(entry: &str, door: NodeDoor) -> Result<ClusterNode> {
     Ok(node.with_state(state))
 }
 
-/// A field of an entry, after the first.
+/// A field of an entry after the first.
 enum NodeField {
     Weight(NodeWeight),
     Address(NodeDoor, NodeAddress),
@@ -81,7 +81,7 @@ fn parse_field(field: &str) -> Result<NodeField> {
 }
 
 /// Parses the entries of a list. Fails like [`parse_node`]; [`ClusterView::new`](crate::ClusterView::new) checks that
-/// they fit together.
+/// they are consistent.
 pub fn parse_nodes(
     entries: impl IntoIterator<Item = impl AsRef<str>>,
     door: NodeDoor,
@@ -89,10 +89,10 @@ pub fn parse_nodes(
     entries.into_iter().map(|entry| parse_node(entry.as_ref(), door)).collect()
 }
 
-/// Parses the content of a file: an entry per line, without blank lines and what follows a `#`.
+/// Parses the content of a file: one entry per line. Blank lines and text after a `#` are ignored.
 ///
-/// Fails with [`Error::InvalidLine`]. A file that is being rewritten may be empty or end early: the reader keeps its
-/// former view if the content is not valid.
+/// Fails with [`Error::InvalidLine`]. A file that is being rewritten may be empty or truncated: if the content is
+/// invalid, the reader keeps its former view.
 pub fn parse_node_file(text: &str, door: NodeDoor) -> Result<Vec<ClusterNode>> {
     let mut nodes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

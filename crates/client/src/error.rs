@@ -5,9 +5,9 @@ use crate::door::NodeDoor;
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error of a node list that cannot be used. Messages are one line and contain no credentials.
+/// The error for an unusable node list. Messages are one line and contain no credentials.
 ///
-/// A list that is reread while a cluster runs may be wrong for a moment: report the error and keep the former view.
+/// A list that is reread while a cluster runs may be invalid for a moment: report the error and keep the former view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +20,7 @@ pub enum Error {
         /// The id.
         id: String,
     },
-    /// Two nodes have the same address of the same door.
+    /// Two nodes have the same address for the same door.
     #[error("the nodes {first:?} and {second:?} have the same {door} address {address}")]
     DuplicateAddress {
         /// The door.
@@ -37,7 +37,7 @@ pub enum Error {
     InvalidId {
         /// The text.
         text: String,
-        /// The rule that it breaks.
+        /// The rule that the text breaks.
         reason: &'static str,
     },
     /// A text is not the address of a node.
@@ -45,7 +45,7 @@ pub enum Error {
     InvalidAddress {
         /// The text, without user and password.
         text: String,
-        /// The rule that it breaks.
+        /// The rule that the text breaks.
         reason: &'static str,
     },
     /// A text is not a weight.
@@ -62,15 +62,15 @@ pub enum Error {
     InvalidField {
         /// The field, without user and password.
         field: String,
-        /// The rule that it breaks.
+        /// The rule that the field breaks.
         reason: &'static str,
     },
-    /// A line of a node file is wrong.
+    /// A line of a node file is invalid.
     #[error("line {line}: {error}")]
     InvalidLine {
-        /// Number of the line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The error of its entry.
+        /// The error in its entry.
         error: Box<Error>,
     },
 }

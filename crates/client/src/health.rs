@@ -1,4 +1,4 @@
-//! Health of a peer: what probes and failed requests say about it.
+//! Health of a peer, derived from probes and failed requests.
 //!
 //! ```text
 //!            failure                     failure
@@ -8,8 +8,9 @@
 //!    └───────────────────────────────────────────────┘ good probes in a row
 //! ```
 //!
-//! A failed request goes on to the next node at once; whether other requests avoid the peer is decided here. A broken
-//! connection fails all its requests together: those sent before a state began count no second time.
+//! A failed request moves on to the next node at once; this module decides whether other requests avoid the peer. A
+//! broken connection fails all its requests together: those sent before the current state began are not counted
+//! again.
 
 use std::time::{Duration, Instant};
 
@@ -18,15 +19,15 @@ use crate::node::NodeState;
 /// Whether a peer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Liveness {
-    /// It answers.
+    /// The peer answers.
     Up,
-    /// It failed once, or was not probed yet. It gets requests, and a probe at once.
+    /// The peer failed once, or was not probed yet. It gets requests, and an immediate probe.
     Suspect,
-    /// It gets probes only.
+    /// The peer gets only probes.
     Down,
 }
 
-/// The health of one peer. Times are arguments, so that any clock can drive it.
+/// The health of one peer. Times are passed in, so that any clock can drive it.
 #[derive(Clone, Debug)]
 pub struct PeerHealth {
     liveness: Liveness,
@@ -36,9 +37,9 @@ pub struct PeerHealth {
 }
 
 impl PeerHealth {
-    /// Time between two probes.
+    /// Interval between two probes.
     pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-    /// Good probes in a row after which a peer that was down is up.
+    /// Number of consecutive good probes after which a peer that was down is up.
     pub const UP_AFTER: u32 = 2;
 
     /// Creates the health of an unprobed peer: suspect, with a probe due.
@@ -51,7 +52,7 @@ impl PeerHealth {
         self.liveness
     }
 
-    /// Returns the state of the node in a view, where the node list says `listed`: a draining one stays draining.
+    /// Returns the state of the node in a view, given its state in the node list: a draining node stays draining.
     pub fn state_of(&self, listed: NodeState) -> NodeState {
         match (listed, self.liveness) {
             (NodeState::Up, Liveness::Down) => NodeState::Down,
@@ -64,7 +65,7 @@ impl PeerHealth {
         self.next_probe
     }
 
-    /// Returns whether a probe is to be sent now, and schedules the one after it.
+    /// Returns whether to send a probe now, and schedules the next one.
     pub fn begin_probe(&mut self, now: Instant) -> bool {
         let is_due = now >= self.next_probe;
         if is_due {
@@ -73,7 +74,7 @@ impl PeerHealth {
         is_due
     }
 
-    /// Records the good answer to a probe sent at `sent`.
+    /// Records a good answer to a probe sent at `sent`.
     pub fn probe_succeeded(&mut self, sent: Instant, now: Instant) {
         if sent < self.since {
             return;
@@ -118,7 +119,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The health of a peer that answered its first probe, and the time after it.
+    /// Returns the health of a peer that answered its first probe, and the time after it.
     fn up() -> (PeerHealth, Instant) {
         let start = Instant::now();
         let mut health = PeerHealth::new(start);

@@ -1,7 +1,7 @@
-//! Hedged requests: a second request when the first is slower than most; the first response wins.
+//! Hedged requests: sends a second request when the first is slower than most; the first response wins.
 //!
-//! Follows "The Tail at Scale" (Dean and Barroso, CACM 2013): the delay is a quantile of recent latencies, so that only
-//! the slow tail is requested twice.
+//! Follows "The Tail at Scale" (Dean and Barroso, CACM 2013): the delay is a quantile of recent latencies, so that
+//! only the slow tail is requested twice.
 
 use std::{future::Future, time::Duration};
 
@@ -23,7 +23,7 @@ pub struct HedgePolicy {
 struct RecentLatencies {
     ring: Vec<Duration>,
     next: usize,
-    /// Latencies recorded since the quantile was computed.
+    /// Latencies recorded since the quantile was last computed.
     since: usize,
     computed: Option<Duration>,
 }
@@ -39,7 +39,7 @@ impl RecentLatencies {
         self.since += 1;
     }
 
-    /// Returns the quantile, which may lack the latest few latencies.
+    /// Returns the quantile, which may not include the latest few latencies.
     fn quantile(&mut self, quantile: f64) -> Option<Duration> {
         if self.ring.len() < MIN_SAMPLES {
             return None;
@@ -55,27 +55,28 @@ impl RecentLatencies {
 }
 
 impl HedgePolicy {
-    /// Hedges requests slower than this quantile of latencies; none if it is `None`.
+    /// Creates a policy that hedges requests slower than this quantile of latencies; `None` disables hedging.
     pub fn new(quantile: Option<f64>) -> Self {
         Self { quantile, latencies: Mutex::default() }
     }
 
-    /// Returns the time after which a second request is sent; `None` as long as too few latencies are known.
+    /// Returns the time after which a second request is sent; `None` while too few latencies are known.
     pub fn delay(&self) -> Option<Duration> {
         let quantile = self.quantile?;
         self.latencies.lock().quantile(quantile).map(|delay| delay.max(MIN_DELAY))
     }
 
-    /// Notes the latency of a request.
+    /// Records the latency of a request.
     pub fn note(&self, latency: Duration) {
         self.latencies.lock().record(latency);
     }
 
-    /// Returns the response of `request(0)`, or of `request(1)`, sent after the delay, if that comes first: the other request
-    /// is cancelled then. An error of one is returned only if the other fails too, or was not sent.
+    /// Returns the response of `request(0)`, or that of `request(1)`, sent after the delay, if it arrives first; the
+    /// other request is then cancelled. An error of one request is returned only if the other fails too, or was not
+    /// sent.
     ///
-    /// The latency noted is that of the request that was answered, without the delay: otherwise the delay would grow
-    /// with each response that it was waited for.
+    /// The recorded latency is that of the request that was answered, without the delay: otherwise the delay would
+    /// grow with each response of a second request.
     pub async fn run<T, E, F>(&self, request: impl Fn(usize) -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -120,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a policy that knows enough latencies of 10 ms.
+    /// Returns a policy that has recorded enough latencies of 10 ms.
     fn policy() -> HedgePolicy {
         let hedge = HedgePolicy::new(Some(0.9));
         for _ in 0..MIN_SAMPLES {

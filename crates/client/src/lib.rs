@@ -1,4 +1,4 @@
-//! The nodes of a cluster, seen from outside: who is there, and which of them is asked for which bytes.
+//! The nodes of a cluster, seen from outside: which nodes exist, and which of them to ask for which bytes.
 //!
 //! A [`ClusterView`] is a list of nodes. Weighted rendezvous hashing ranks them for each stripe of 64 MiB of each object:
 //! the first in rank is the *home* of the stripe, the second its *deputy*. All observers that have equal views get equal
@@ -20,12 +20,13 @@
 //! ```
 //!
 //! Without features, everything here is a pure function or a value: no sockets, files, clocks or tasks. Times are
-//! arguments.
+//! passed in.
 //!
 //! # Features
 //!
-//! - `hedge`: `HedgePolicy`, which sends slow requests twice, to nodes as to origins.
-//! - `object_store`: `ClusterStore`, a client that asks the homes itself: an `object_store::ObjectStore` of a bucket.
+//! - `hedge`: `HedgePolicy`, which sends slow requests a second time, to nodes or to origins.
+//! - `object_store`: `ClusterStore`, a client that asks the homes directly: an `object_store::ObjectStore` of a
+//!   bucket.
 
 mod address;
 mod discovery;

@@ -1,8 +1,8 @@
-//! Bounded load: other nodes stand in where the home has more requests in flight than its share.
+//! Bounded load: other nodes stand in for a home that has more than its share of requests in flight.
 //!
 //! Follows "Consistent Hashing with Bounded Loads" (Mirrokni, Thorup and Zadimoghaddam, SODA 2018), with 1.25 as the
-//! bound: what is too much for a node goes to the next in rank. Hot stripes get more copies by load alone: no table of
-//! them is kept or exchanged.
+//! bound: requests that exceed a node's bound go to the next in rank. Hot stripes get more copies through load alone:
+//! no table of hot stripes is kept or exchanged.
 
 /// Requests of one observer that nodes have not answered yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,19 +14,19 @@ pub struct RequestsInFlight {
 }
 
 impl RequestsInFlight {
-    /// Requests in flight to a home up to which its load is never too high.
+    /// Number of requests in flight up to which the load of a home is never too high.
     pub const HOME_FLOOR: u64 = 16;
-    /// The same of a node that stands in: so that one stripe gets to all of them, even if its clients have few requests in
-    /// flight.
+    /// The same for a node that stands in. Small, so that the requests for one stripe spread over all of them even if
+    /// its clients have few requests in flight.
     pub const STAND_IN_FLOOR: u64 = 4;
-    /// Maximum nodes that share the requests for one stripe, its home included.
+    /// Maximum number of nodes that share the requests for one stripe, including its home.
     pub const MAX_SHARERS: usize = 8;
 
-    /// Returns the place in rank of the node for the next request, from 0 for the home. `ranked` are the requests in flight
-    /// to the first nodes in rank for the stripe; those after the first [`Self::MAX_SHARERS`] are ignored.
+    /// Returns the rank of the node for the next request; 0 is the home. `ranked` contains the requests in flight to
+    /// the first nodes in rank for the stripe; nodes after the first [`Self::MAX_SHARERS`] are ignored.
     ///
-    /// It is the first node that does not have too many: more than its floor, and more than 1.25 times the mean. If all
-    /// have, it is the one with the fewest.
+    /// Chooses the first node whose load is not too high: at most its floor, or at most 1.25 times the mean. If the
+    /// load of all nodes is too high, chooses the node with the fewest requests.
     pub fn choose(self, ranked: &[u64]) -> usize {
         let places = ranked.iter().copied().enumerate().take(Self::MAX_SHARERS);
         let free = places.clone().find(|(place, in_flight)| !self.is_over(*place, *in_flight));

@@ -9,8 +9,8 @@ use crate::{
     address::{MAX_HOST_BYTES, NodeAddresses},
 };
 
-/// Name of a node, stable over restarts and changes of its address: configured, or its host's name, never its position
-/// in a list. 1 to 253 ASCII letters, digits, `.`, `-`, `_` and `:`; compared as it is written.
+/// Name of a node, stable across restarts and address changes: a configured name or its host name, never its position
+/// in a list. 1 to 253 ASCII letters, digits, `.`, `-`, `_` and `:`; case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(String);
 
@@ -53,7 +53,7 @@ impl FromStr for NodeId {
 
 /// Share of a node, relative to the weights of the others: 1 to 65,535. Default: 1.
 ///
-/// Only ratios matter. A node that shall get nothing is [draining](NodeState::Draining).
+/// Only ratios matter. To give a node nothing, set it to [draining](NodeState::Draining).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeWeight(NonZeroU16);
 
@@ -90,18 +90,19 @@ impl FromStr for NodeWeight {
 /// State of a node in a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NodeState {
-    /// Takes its share of keys.
+    /// The node takes its share of keys.
     #[default]
     Up,
-    /// Has left placement, and still answers for the pages that it has. A draining node that fails stays draining: a
+    /// The node has left placement, but still serves its cached pages. A draining node that fails stays draining: a
     /// donor that does not answer is a miss.
     Draining,
-    /// In placement, but the observer cannot reach it: the next in rank stands in. Other keys stay where they are.
+    /// The node is in placement, but the observer cannot reach it: the next in rank stands in. Other keys do not
+    /// move.
     Down,
 }
 
 impl NodeState {
-    /// Returns its name.
+    /// Returns the name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -154,7 +155,7 @@ impl ClusterNode {
         &self.id
     }
 
-    /// Returns the addresses of its doors.
+    /// Returns the addresses of its listeners.
     pub fn addresses(&self) -> &NodeAddresses {
         &self.addresses
     }

@@ -1,11 +1,12 @@
 //! Weighted rendezvous hashing: ranks the nodes of a view for each stripe of each object.
 //!
-//! Every node draws a number for every stripe, and the best draw wins (Thaler and Ravishankar, 1998). A node that joins
-//! takes keys from all others and a node that leaves gives its keys to all others; no key moves between two that stay.
-//! With weights, the order is that of `-log(draw) / weight`, which gives each node its share exactly.
+//! Every node draws a number for every stripe, and the best draw wins (Thaler and Ravishankar, 1998). A node that
+//! joins takes keys from all others, and a node that leaves gives its keys to all others; no key moves between two
+//! nodes that stay. With weights, nodes are ordered by `-log(draw) / weight`, which gives each node exactly its
+//! share.
 //!
-//! Nodes, clients and other languages must agree for ever: hashes, the logarithm and comparisons are exact arithmetic on
-//! integers. `docs/cluster.md` specifies them, `tests/placement.json` pins them.
+//! Nodes, clients and other languages must agree forever: hashes, the logarithm and comparisons use exact integer
+//! arithmetic. `docs/cluster.md` specifies them, and `tests/placement.json` pins them.
 
 use std::{cmp::Ordering, ops::Range};
 
@@ -16,11 +17,11 @@ use crate::{
     view::ClusterView,
 };
 
-/// Bytes of a stripe: a large object spreads over nodes, and a row group mostly has one home.
+/// Size of a stripe: a large object spreads over several nodes, but a row group usually has one home.
 pub const STRIPE_BYTES: u64 = 64 << 20;
 
-/// Hash of a bucket's name and of a path in it: what placement depends on. It is not an object's version, since the home
-/// must be found before the version is known.
+/// Hash of a bucket's name and a path in it: the key of placement. It does not include the object's version, since
+/// the home must be found before the version is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathHash(u64);
 
@@ -39,12 +40,12 @@ impl PathHash {
         self.0
     }
 
-    /// Returns the key of a stripe of the object, counted from 0.
+    /// Returns the key of a stripe of the object; stripes are numbered from 0.
     pub fn stripe(self, number: u64) -> StripeKey {
         StripeKey { path: self, stripe: number }
     }
 
-    /// Returns the key of the stripe that has the byte at `offset`.
+    /// Returns the key of the stripe that contains the byte at `offset`.
     pub fn stripe_at(self, offset: u64) -> StripeKey {
         self.stripe(offset / STRIPE_BYTES)
     }
@@ -68,16 +69,16 @@ impl StripeKey {
     }
 }
 
-/// The bytes of a range that lie in one stripe.
+/// The part of a byte range that lies in one stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripePart {
-    /// Number of the stripe, from 0.
+    /// Stripe number, from 0.
     pub stripe: u64,
     /// Offsets in the object.
     pub range: Range<u64>,
 }
 
-/// Divides a range of bytes of an object by stripes.
+/// Splits a byte range of an object by stripes.
 pub fn stripe_parts(range: Range<u64>) -> impl Iterator<Item = StripePart> {
     let stripes =
         if range.is_empty() { 0..0 } else { range.start / STRIPE_BYTES..(range.end - 1) / STRIPE_BYTES + 1 };
@@ -89,7 +90,7 @@ pub fn stripe_parts(range: Range<u64>) -> impl Iterator<Item = StripePart> {
 }
 
 impl ClusterView {
-    /// Returns the first `count` nodes in rank for the stripe, of those that are up.
+    /// Returns the first `count` nodes in rank for the stripe, among those that are up.
     pub fn rank(&self, key: StripeKey, count: usize) -> Vec<&ClusterNode> {
         self.best(key, count, |state| state == NodeState::Up)
     }
@@ -99,20 +100,20 @@ impl ClusterView {
         self.rank(key, 1).pop()
     }
 
-    /// Returns the deputy of the stripe, the second in rank: it stands in for a home that is overloaded or slow.
+    /// Returns the deputy of the stripe, the second in rank, which stands in for a home that is overloaded or slow.
     pub fn deputy(&self, key: StripeKey) -> Option<&ClusterNode> {
         self.rank(key, 2).into_iter().nth(1)
     }
 
-    /// Returns the authority of a path, the home of its stripe 0: it knows the current version of the object, and is told
-    /// of writes.
+    /// Returns the authority of a path, the home of its stripe 0: it knows the current version of the object, and is
+    /// notified of writes.
     pub fn authority(&self, path: PathHash) -> Option<&ClusterNode> {
         self.home(path.stripe(0))
     }
 
-    /// Returns the node that may have the pages of a stripe from an earlier time, to be asked by a home that misses: a
-    /// draining node that would be the home if it stayed, else the home in the `former` view. `None` if that is the
-    /// home itself, or is down.
+    /// Returns the donor: the node that may hold the pages of a stripe from an earlier view, for a home to ask on a
+    /// miss. This is a draining node that would otherwise be the home, or else the home in the `former` view. `None`
+    /// if that is the home itself, or is down.
     pub fn donor<'v>(&'v self, former: Option<&'v Self>, key: StripeKey) -> Option<&'v ClusterNode> {
         let leaving = self.best(key, 1, |state| state != NodeState::Down).pop();
         if let Some(leaving) = leaving.filter(|node| node.state() == NodeState::Draining) {
@@ -123,11 +124,11 @@ impl ClusterView {
         let known = self.node(before.id().as_str());
         let is_home = self.home(key).is_some_and(|home| home.id() == before.id());
         let is_down = known.is_some_and(|node| node.state() == NodeState::Down);
-        // A node that is in the list no more may still be draining.
+        // A node that is no longer in the list may still be draining.
         (!is_home && !is_down).then_some(known.unwrap_or(before))
     }
 
-    /// Returns the first `count` nodes in rank, of those whose state is admitted.
+    /// Returns the first `count` nodes in rank, among those whose state is admitted.
     fn best(
         &self,
         key: StripeKey,
@@ -144,7 +145,7 @@ impl ClusterView {
                 continue;
             }
 
-            // Draws alone give the same order if all weights are equal.
+            // If all weights are equal, draws alone yield the same order.
             let distance = if self.has_one_weight() { 0 } else { distance(draw) };
             let candidate = Candidate { node, draw, distance };
             let at = best.partition_point(|other| other.rank(&candidate).is_lt());
@@ -174,8 +175,8 @@ impl Candidate<'_> {
             .then_with(|| self.node.id().cmp(other.node.id()))
     }
 
-    /// Returns whether a node with this draw certainly ranks after this candidate, without its logarithm: by the draws if
-    /// their weights are equal, else by `-log2(x) >= 1 - x`.
+    /// Returns whether a node with this draw certainly ranks after this candidate, without computing its logarithm:
+    /// by the draws if their weights are equal, otherwise by `-log2(x) >= 1 - x`.
     fn rules_out(&self, node: &ClusterNode, draw: u64) -> bool {
         if node.weight() == self.node.weight() {
             return draw < self.draw;
@@ -186,7 +187,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Returns `-log2((draw | 1) / 2^64)` in units of 2^-32: from 1 to 2^38, never more for a larger draw.
+/// Returns `-log2((draw | 1) / 2^64)` in units of 2^-32: from 1 to 2^38, and never more for a larger draw.
 ///
 /// Each squaring of the mantissa yields the next binary digit of its logarithm.
 fn distance(draw: u64) -> u64 {
@@ -338,14 +339,14 @@ mod tests {
         assert_eq!(donor(&in_state(&four, before, NodeState::Down), Some(&three)), None);
         assert_eq!(donor(&three, Some(&four)).as_deref(), Some("d"), "d left, and may still answer");
 
-        // As long as it drains, it is the donor, even if other nodes join and leave meanwhile.
+        // While it drains, it is the donor, even if other nodes join and leave in the meantime.
         let draining = in_state(&four, "d", NodeState::Draining);
         assert_eq!(draining.home(key).unwrap().id().as_str(), before);
         for former in [None, Some(&three), Some(&four), Some(&draining)] {
             assert_eq!(donor(&draining, former).as_deref(), Some("d"));
         }
 
-        // A home that was down gets what its deputy fetched meanwhile.
+        // A home that was down gets pages that its deputy fetched in the meantime.
         let down = in_state(&four, "d", NodeState::Down);
         assert_eq!(donor(&four, Some(&down)).as_deref(), Some(before));
     }

@@ -11,12 +11,12 @@ use crate::{
     node::{ClusterNode, NodeId, NodeState, NodeWeight},
 };
 
-/// The nodes of a cluster, as one observer sees them: at least one, with distinct ids and addresses.
+/// The nodes of a cluster, as seen by one observer: at least one, with distinct ids and addresses.
 ///
 /// A view has no version, since no server orders the changes; observers compare [digests](Self::digest).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterView {
-    /// In ascending order of ids.
+    /// Sorted by id.
     nodes: Vec<ClusterNode>,
     has_one_weight: bool,
 }
@@ -40,7 +40,7 @@ impl ClusterView {
         Ok(Self { nodes, has_one_weight })
     }
 
-    /// Returns the nodes in ascending order of ids.
+    /// Returns the nodes, sorted by id.
     pub fn nodes(&self) -> &[ClusterNode] {
         &self.nodes
     }
@@ -66,7 +66,7 @@ impl ClusterView {
     }
 
     /// Returns the digest of ids, weights, and which nodes are draining. Observers with equal digests place all keys
-    /// alike, apart from nodes that one of them cannot reach at the moment.
+    /// identically, except for nodes that one of them currently cannot reach.
     pub fn digest(&self) -> ViewDigest {
         let mut bytes = Vec::new();
         for node in &self.nodes {
@@ -79,7 +79,7 @@ impl ClusterView {
         ViewDigest(XxHash3_64::oneshot(&bytes))
     }
 
-    /// Returns what is different in `newer`, in ascending order of ids.
+    /// Returns the changes in `newer`, sorted by node id.
     pub fn changes_to(&self, newer: &Self) -> Vec<ViewChange> {
         let mut changes = Vec::new();
         let mut note = |id: &NodeId, kind| changes.push(ViewChange { id: id.clone(), kind });
@@ -141,12 +141,12 @@ impl fmt::Display for ViewDigest {
     }
 }
 
-/// One difference between two views, as a line of a log.
+/// One difference between two views; displays as a line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewChange {
     /// The node.
     pub id: NodeId,
-    /// What is different.
+    /// The kind of difference.
     pub kind: ViewChangeKind,
 }
 
@@ -157,16 +157,16 @@ pub enum ViewChangeKind {
     Joined,
     /// The node is only in the older view.
     Left,
-    /// The node has other addresses.
+    /// The node has different addresses.
     Moved,
-    /// The node has another weight.
+    /// The node has a different weight.
     Weight {
         /// The weight in the older view.
         from: NodeWeight,
         /// The weight in the newer view.
         to: NodeWeight,
     },
-    /// The node has another state.
+    /// The node has a different state.
     State {
         /// The state in the older view.
         from: NodeState,

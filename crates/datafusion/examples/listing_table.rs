@@ -1,5 +1,5 @@
-//! Puts the read-through cache of `stylobate-storage` below DataFusion's own `ListingTable`: each byte of a file is asked
-//! of the bucket once. Queries still decode the files each time, which a `ScanTable` of this crate does not.
+//! Uses the read-through cache of `stylobate-storage` below DataFusion's own `ListingTable`: each byte of a file is
+//! requested from the bucket once. Queries still decode the files each time, unlike with a `ScanTable` of this crate.
 
 use std::{error::Error, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Tables that queries name by their path, and those of CREATE EXTERNAL TABLE.
+//! Tables named by their path in queries, and those of CREATE EXTERNAL TABLE.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -26,7 +26,7 @@ use crate::{
 };
 
 tokio::task_local! {
-    /// Tables by their paths that were opened for the statement that is being planned.
+    /// Tables opened for the statement being planned, by path.
     static OPENED: HashMap<String, Arc<dyn TableProvider>>;
 }
 
@@ -43,8 +43,8 @@ impl PathTables {
         Self { cache, threads, options }
     }
 
-    /// Opens the files at these paths, folders or patterns as one table. Their extensions tell the format, else their
-    /// bytes.
+    /// Opens the files at these paths, folders or patterns as one table. The format follows from their extensions, or
+    /// else from their bytes.
     pub(crate) async fn open(&self, paths: &[String]) -> Result<Arc<dyn TableProvider>, Error> {
         let source = |path: &String| Source::Url { url: path.clone(), options: self.options.clone() };
         let sources: Vec<Source> = paths.iter().map(source).collect();
@@ -66,8 +66,8 @@ impl PathTables {
         Err(error)
     }
 
-    /// Opens tables at the same time, and has them ready while `planning` asks for their paths. Those that cannot be opened
-    /// are tried again by the planner, which reports why.
+    /// Opens tables concurrently, and has them ready while `planning` asks for their paths. The planner retries those
+    /// that cannot be opened, and reports the reason.
     pub(crate) async fn opened_together<T>(
         &self,
         paths: BTreeSet<String>,
@@ -91,7 +91,7 @@ impl PathTables {
     }
 }
 
-/// Lets other nodes open the table by its paths, unless these have credentials.
+/// Lets other nodes open the table by its paths, unless these contain credentials.
 fn shared_by_name(table: ScanTable, paths: &[String]) -> ScanTable {
     if paths.iter().all(|path| without_credentials(path) == *path) {
         table.with_source_names(paths.iter().cloned())
@@ -100,12 +100,12 @@ fn shared_by_name(table: ScanTable, paths: &[String]) -> ScanTable {
     }
 }
 
-/// Returns whether a name in FROM is a path: it leads through folders, has an extension or wildcards, or exists.
+/// Returns whether a name in FROM is a path: it contains folders, an extension or wildcards, or it exists.
 pub(crate) fn is_path(name: &str) -> bool {
     name.contains(['/', '.', '*', '?', '[']) || Path::new(name).exists()
 }
 
-/// Passes an error through DataFusion.
+/// Wraps an error for DataFusion.
 fn passed(error: Error) -> DataFusionError {
     match error {
         Error::Scan(error) => external(error),

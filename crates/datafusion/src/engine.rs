@@ -1,11 +1,11 @@
-//! Runs single queries for callers that find the tables themselves: one pool of memory and one spill folder for all,
-//! and a state of its own for each query.
+//! Runs single queries for callers that open the tables themselves: one memory pool and one spill folder for all
+//! queries, and a separate state for each.
 //!
 //! ```text
 //! parse ── names of tables ── the caller opens them ── plan ── bind parameters ── run
 //! ```
 //!
-//! A query reads the tables that it was planned with, and nothing else: no path is opened here.
+//! A query reads only the tables that it was planned with: no path is opened here.
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
@@ -49,10 +49,10 @@ use crate::{
 
 /// The catalog of all tables.
 const CATALOG: &str = "stylobate";
-/// The schema of tables that are named without one. No bucket can have this name.
+/// The schema of unqualified tables. No bucket can have this name.
 const UNQUALIFIED: &str = "-";
 
-/// Runs queries over tables that the caller opens. See the module's documentation.
+/// Runs queries over tables opened by the caller. See the module's documentation.
 pub struct SqlEngine {
     state: SessionState,
     runtime: Arc<SharedRuntime>,
@@ -63,18 +63,18 @@ pub struct SqlEngine {
 /// Name of a table in a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableName {
-    /// The schema before the last dot, if there is one.
+    /// The schema, before the last dot, if there is one.
     pub schema: Option<String>,
-    /// The name itself, or a path that was written in quotes.
+    /// The name itself, or a path written in quotes.
     pub table: String,
 }
 
 impl SqlEngine {
-    /// The catalog that names of tables may begin with.
+    /// The catalog that table names may begin with.
     pub const CATALOG: &'static str = CATALOG;
 
-    /// Creates an engine whose queries take memory from this cache, work in `threads` partitions, and store what does
-    /// not fit in a folder below `spill`, if one is given. That folder is removed with the engine and its queries.
+    /// Creates an engine whose queries take memory from this cache, run in `threads` partitions, and spill to a
+    /// folder below `spill`, if given. That folder is removed with the engine and its queries.
     ///
     /// # Errors
     ///
@@ -100,11 +100,11 @@ impl SqlEngine {
         })
     }
 
-    /// Runs queries on the workers of a cluster, as far as these can open the tables. Default: here.
+    /// Runs queries on the workers of a cluster if these can open the tables. Default: in this process.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if options of the engine do not fit.
+    /// [`Error::Query`] if the engine rejects the session's options.
     #[cfg(feature = "distributed")]
     pub fn with_distribution(mut self, distribution: Distribution) -> Result<Self> {
         let builder = SessionStateBuilder::new_from_existing(self.state);
@@ -113,7 +113,8 @@ impl SqlEngine {
         Ok(self)
     }
 
-    /// Returns the memory and the folder of its queries, for those of other nodes.
+    /// Returns the runtime environment (memory and spill folder) of its queries, to be shared with queries of other
+    /// nodes.
     #[cfg(feature = "distributed")]
     pub fn runtime_env(&self) -> Arc<datafusion::execution::runtime_env::RuntimeEnv> {
         self.runtime.env.clone()
@@ -169,7 +170,7 @@ impl fmt::Debug for SqlEngine {
     }
 }
 
-/// Returns whether a statement only reads. What its plan contains is checked after planning.
+/// Returns whether a statement is read-only. Its plan is checked after planning.
 fn is_query(statement: &Statement) -> bool {
     match statement {
         Statement::Statement(statement) => matches!(
@@ -207,17 +208,17 @@ pub struct ParsedQuery {
 }
 
 impl ParsedQuery {
-    /// Returns the names in the query that may be tables. Some may be functions.
+    /// Returns the names in the query that may be tables. Some may be functions instead.
     pub fn tables(&self) -> &[TableName] {
         &self.tables
     }
 
-    /// Returns whether the query lists the tables that there are, as SHOW TABLES does.
+    /// Returns whether the query lists the existing tables, as SHOW TABLES does.
     pub fn lists_tables(&self) -> bool {
         self.lists_tables
     }
 
-    /// Plans the query over opened tables. Names that are only `listed` are found by SHOW TABLES.
+    /// Plans the query over opened tables. Names that are only `listed` are visible to SHOW TABLES.
     ///
     /// # Errors
     ///
@@ -257,7 +258,7 @@ impl fmt::Debug for ParsedQuery {
     }
 }
 
-/// Makes a catalog of tables. Of two tables of one name, the last one counts.
+/// Creates a catalog of tables. Of two tables with the same name, the last one wins.
 fn catalogs(
     tables: impl Iterator<Item = (TableName, Arc<dyn TableProvider>)>,
 ) -> Result<Arc<dyn CatalogProviderList>> {
@@ -281,7 +282,7 @@ fn catalogs(
     Ok(Arc::new(catalogs))
 }
 
-/// Tells missing tables from other errors.
+/// Distinguishes missing tables from other errors.
 fn explained(error: DataFusionError) -> Error {
     let error = Error::from(error);
     let Error::Query { reason } = &error else { return error };
@@ -304,11 +305,11 @@ pub struct PlannedQuery {
 }
 
 impl PlannedQuery {
-    /// Returns the columns of the result. While parameters are not bound, types that follow from theirs are guesses.
+    /// Returns the columns of the result. While parameters are unbound, types that depend on theirs are guesses.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if types do not fit.
+    /// [`Error::Query`] if types do not match.
     pub fn schema(&self) -> Result<SchemaRef> {
         let analyzer = self.state.analyzer();
         let analyzed = analyzer.execute_and_check(self.plan.clone(), self.state.config_options(), |_, _| {});
@@ -323,11 +324,11 @@ impl PlannedQuery {
         self.plan.get_parameter_names().is_ok_and(|names| !names.is_empty())
     }
 
-    /// Returns the type of each parameter, in their order; `None` if nothing follows for it from the query.
+    /// Returns the type of each parameter, in order; `None` if the query does not determine it.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if parameters are not numbered from 1, or have several types.
+    /// [`Error::Query`] if parameters are not numbered from 1, or if one has several types.
     pub fn parameters(&self) -> Result<Vec<Option<DataType>>> {
         let types = self.plan.get_parameter_types()?;
         let mut parameters = vec![None; types.len()];
@@ -341,11 +342,11 @@ impl PlannedQuery {
         Ok(parameters)
     }
 
-    /// Binds the parameters to the values of a row of `values`, column by column.
+    /// Binds the parameters to the values in one row of `values`, one column per parameter.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if there are more or fewer values than parameters.
+    /// [`Error::Query`] if the number of values differs from the number of parameters.
     pub fn bind(&self, values: &RecordBatch, row: usize) -> Result<Self> {
         let expected = self.parameters()?.len();
         let given = values.num_columns();
@@ -354,18 +355,18 @@ impl PlannedQuery {
             return Err(Error::Query { reason });
         }
 
-        // Not cast to the types that are needed: DataFusion compares numbers of different types without rounding any.
+        // Do not cast to the required types: DataFusion compares numbers of different types without rounding.
         let bound = values.columns().iter().map(|column| ScalarValue::try_from_array(column, row));
         let bound = bound.collect::<Result<Vec<_>, _>>()?;
         let plan = self.plan.clone().replace_params_with_values(&ParamValues::from(bound))?;
         Ok(Self { plan, ..self.clone() })
     }
 
-    /// Begins to run the query, in tasks of the current runtime. They end when the rows are dropped.
+    /// Starts the query in tasks of the current runtime. They end when the rows are dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if parameters are not bound, and all errors of planning.
+    /// [`Error::Query`] if parameters are unbound, and all errors of planning.
     pub async fn run(&self) -> Result<SqlRows> {
         if self.has_parameters() {
             return Err(query_error("the query has parameters: prepare it, and bind values to them"));

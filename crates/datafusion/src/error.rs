@@ -11,11 +11,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Files could not be found or read. The source says what to do.
+    /// Files could not be found or read. The source names the remedy.
     #[error(transparent)]
     Scan(#[from] ScanError),
 
-    /// The SQL is malformed, names what does not exist, or has types that do not fit. Correct it.
+    /// The SQL is malformed, names something that does not exist, or has types that do not match. Correct it.
     #[error("{reason}")]
     Query {
         /// The cause.
@@ -31,10 +31,10 @@ pub enum Error {
         hint: String,
     },
 
-    /// The query needs more memory than there is. Allow more, or read fewer columns or rows.
+    /// The query needs more memory than is available. Allow more, or read fewer columns or rows.
     #[error("out of memory: {reason}")]
     Memory {
-        /// The operator that needs it, and its amount.
+        /// The operator that needs the memory, and the amount.
         reason: String,
     },
 
@@ -45,15 +45,14 @@ pub enum Error {
         reason: String,
     },
 
-    /// A node of the cluster was lost while a query ran, and running it again did not help or was not possible. Run the
-    /// query again.
+    /// A node of the cluster was lost while a query ran, and a rerun failed or was not possible. Run the query again.
     #[error("{reason}")]
     LostNode {
-        /// The node, and what happened.
+        /// The node, and the failure.
         reason: String,
     },
 
-    /// The temporary folder for data that does not fit into memory is not usable. Give another one.
+    /// The temporary folder for spilled data is not usable. Choose another one.
     #[error("spill folder {path}: {source}")]
     Spill {
         /// The folder.
@@ -70,14 +69,14 @@ pub enum Error {
     },
 }
 
-/// First words of the error of a lost node, by which it is known after it passed through other nodes.
+/// Prefix of the error of a lost node, which identifies it after it passed through other nodes.
 pub(crate) const LOST_NODE: &str = "lost the node ";
 
-/// First words of the error of a file that was replaced, as it passes through other nodes.
+/// Prefix of the error of a replaced file, as it passes through other nodes.
 const REPLACED_FILE: &str = "a file was replaced while it was read: ";
 
-/// Gives an error of a scan the form in which it is known after it passed through other nodes. Of other errors, these
-/// get the text.
+/// Converts an error of a scan to a form that stays recognizable after it passed through other nodes, which forward
+/// errors as text.
 #[cfg(feature = "distributed")]
 pub(crate) fn for_other_nodes(error: DataFusionError) -> DataFusionError {
     let DataFusionError::External(source) = &error else { return error };
@@ -94,7 +93,7 @@ pub(crate) fn external(error: ScanError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Returns the error that the others are about.
+/// Returns the root cause of an error.
 pub(crate) fn innermost(error: &DataFusionError) -> &DataFusionError {
     let mut root = error.find_root();
     loop {
@@ -144,7 +143,7 @@ impl From<DataFusionError> for Error {
     }
 }
 
-/// Returns the table that DataFusion did not find.
+/// Returns the name of the table that DataFusion did not find.
 pub(crate) fn missing_table(reason: &str) -> Option<&str> {
     let named = reason.strip_prefix("table '").or_else(|| reason.strip_prefix("Table '"))?;
     named.split_once("' not found").map(|(table, _)| table)
@@ -155,7 +154,7 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Removes the words by which DataFusion names the kind of an error.
+/// Removes DataFusion's prefix for the kind of error.
 fn without_prefix(text: &str) -> String {
     const KINDS: [&str; 6] = [
         "Error during planning: ",

@@ -1,9 +1,9 @@
-//! SQL over scans of Parquet and ORC files, by DataFusion: tables whose columns stay decoded, and sessions of SQL.
+//! SQL over Parquet and ORC scans with DataFusion: tables whose columns stay decoded in memory, and SQL sessions.
 //!
-//! - A [`ScanTable`] is a table for any `SessionContext` of DataFusion. Filters, columns, limits and the filters of joins
+//! - A [`ScanTable`] is a table for any DataFusion `SessionContext`. Filters, projections, limits and join filters
 //!   are pushed into its scan; counts and bounds come from footers.
-//! - A [`SqlSession`] runs SQL on such tables, added by name or named by their path.
-//! - A [`SqlEngine`] runs queries for a server, which opens the tables that each of them names.
+//! - A [`SqlSession`] runs SQL on such tables, added by name or named by path.
+//! - A [`SqlEngine`] runs queries for a server, which opens the tables that each query names.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,10 +41,10 @@
 //!
 //! With the feature `distributed`, the module `distributed` runs queries on the nodes of a cluster.
 //!
-//! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
-//! plans, statistics, filters that move and the C interface in `tables`,
-//! catalogs in `catalog`, memory in `memory` and `runtime`, errors in `error`, contexts in `session`, states of single
-//! queries in `engine`, tokens in `placeholders`, joins in `yielding`.
+//! Each DataFusion interface that changes between versions is used in a single module: expressions in `predicate`,
+//! plans, statistics, dynamic filters and the C interface in `tables`, catalogs in `catalog`, memory in `memory` and
+//! `runtime`, errors in `error`, contexts in `session`, states of single queries in `engine`, tokens in
+//! `placeholders`, joins in `yielding`.
 
 mod catalog;
 #[cfg(feature = "distributed")]

@@ -1,4 +1,4 @@
-//! The memory of queries, taken from the budget of the cache that their scans read through.
+//! Query memory, taken from the budget of the cache that scans read through.
 
 use std::{
     fmt,
@@ -16,16 +16,16 @@ use parking_lot::Mutex;
 use stylobate_columnar::Cache;
 use stylobate_storage::Reservation;
 
-/// Bytes by which the part of the budget grows and shrinks.
+/// Granularity in bytes at which the pool grows and shrinks its share of the budget.
 const STEP: usize = 1 << 20;
 
-/// The memory of the queries of one cache: seven eighths of the cache's. Sessions that are used together share it. Cheap
-/// to clone.
+/// The memory of the queries over one cache: seven eighths of the cache's memory. Sessions used together share it.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct QueryMemory(Arc<CachePool>);
 
 impl QueryMemory {
-    /// Takes what queries reserve from the memory of this cache.
+    /// Creates query memory that is reserved from this cache.
     pub fn over(cache: Cache) -> Self {
         Self(Arc::new(CachePool::over(cache)))
     }
@@ -35,21 +35,22 @@ impl QueryMemory {
     }
 }
 
-/// A pool whose reservations evict pages and decoded columns. Operators that can spill get equal shares of it.
+/// A memory pool whose reservations evict pages and decoded columns. Operators that can spill get equal shares of it.
 #[derive(Debug)]
 pub(crate) struct CachePool {
     shares: FairSpillPool,
-    /// Maximum bytes with those of operators that cannot spill: they would fail while others use all shares.
+    /// Maximum bytes including those of operators that cannot spill: without this reserve, they would fail while
+    /// others use all shares.
     limit: usize,
     cache: Cache,
-    /// Bytes of `held`.
+    /// Size of `held` in bytes.
     held_bytes: AtomicUsize,
     held: Mutex<Vec<Reservation>>,
 }
 
 impl CachePool {
-    /// Creates a pool of half of the cache's memory, and three eighths more for operators that cannot spill. The rest is
-    /// for decodes.
+    /// Creates a pool of half of the cache's memory, plus three eighths for operators that cannot spill. The rest is
+    /// left for decoding.
     pub(crate) fn over(cache: Cache) -> Self {
         let capacity = usize::try_from(cache.budget_stats().capacity).unwrap_or(usize::MAX);
         Self {
@@ -61,7 +62,7 @@ impl CachePool {
         }
     }
 
-    /// Takes what is reserved from the budget, in whole steps.
+    /// Adjusts the share of the budget to the reservations, in whole steps.
     fn settle(&self) {
         let wanted = || self.shares.reserved().div_ceil(STEP).saturating_mul(STEP);
         if self.held_bytes.load(Ordering::Relaxed) == wanted() {

@@ -1,5 +1,4 @@
-//! Parameters of queries that are written as `?`: numbered as `$1`, `$2`, … in their order, since DataFusion reads only
-//! those.
+//! Numbers `?` parameters of queries as `$1`, `$2`, … in order, since DataFusion reads only those.
 
 use datafusion::sql::sqlparser::{
     dialect::GenericDialect,
@@ -8,11 +7,11 @@ use datafusion::sql::sqlparser::{
 
 use crate::error::{Error, Result};
 
-/// Replaces each `?` outside of literals, quoted names and comments.
+/// Replaces each `?` outside of literals, quoted identifiers and comments.
 ///
 /// # Errors
 ///
-/// [`Error::Query`] if the text cannot be split into tokens.
+/// [`Error::Query`] if the text cannot be tokenized.
 pub(crate) fn number_placeholders(sql: &str) -> Result<String> {
     if !sql.contains('?') {
         return Ok(sql.to_owned());
@@ -44,7 +43,7 @@ pub(crate) fn number_placeholders(sql: &str) -> Result<String> {
     Ok(numbered)
 }
 
-/// Returns whether a token begins with a question mark: operators that do are of types that do not exist here.
+/// Returns whether a token begins with a question mark: operators that do are for types that are not supported here.
 fn is_placeholder(token: &Token) -> bool {
     match token {
         Token::Placeholder(text) => text == "?",

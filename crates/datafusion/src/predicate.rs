@@ -1,10 +1,11 @@
-//! Translates DataFusion's physical expressions to predicates that scans evaluate on codes.
+//! Translates DataFusion's physical expressions to predicates that scans evaluate on dictionary codes.
 //!
-//! A translation is a condition that holds for every row for which the expression is true. If it holds for no other row,
-//! the expression may be dropped from the plan; if it is also unknown for the same rows, it may be negated.
+//! A translation is a condition that holds for every row for which the expression is true. If it holds for no other
+//! row, the expression may be dropped from the plan; if it is also unknown for the same rows, it may be negated.
 //!
-//! Floating-point numbers are compared in IEEE 754's total order by DataFusion, where NaN is above or below all numbers,
-//! by its sign. In scans, comparisons with NaN are false. So ranges let NaN pass, and are never exact.
+//! DataFusion compares floating-point numbers in IEEE 754's total order, where NaN is above or below all numbers,
+//! depending on its sign. In scans, comparisons with NaN are false. So translated ranges accept NaN, and are never
+//! exact.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use datafusion::{
 };
 use stylobate_columnar::{Column, CompareOp, Literal, Predicate};
 
-/// Maximum nesting depth of an expression: predicates have a limit of 256.
+/// Maximum nesting depth of an expression; predicates have a limit of 256.
 const MAX_DEPTH: usize = 128;
 
 /// The translation of an expression.
@@ -32,7 +33,7 @@ pub(crate) struct PushedPredicate {
     pub(crate) fidelity: Fidelity,
 }
 
-/// The relation of a predicate to the expression that it translates, the weakest first.
+/// The relation of a predicate to the expression that it translates, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fidelity {
     /// The predicate is true where the expression is, and possibly elsewhere.
@@ -44,13 +45,13 @@ pub(crate) enum Fidelity {
 }
 
 impl PushedPredicate {
-    /// Returns whether the predicate chooses the rows that the expression does.
+    /// Returns whether the predicate selects the same rows as the expression.
     pub(crate) fn is_exact(&self) -> bool {
         self.fidelity >= Fidelity::SameRows
     }
 }
 
-/// Translates an expression on the columns of `schema`; `None` if nothing follows from it.
+/// Translates an expression on the columns of `schema`; `None` if it implies no predicate.
 pub(crate) fn translate(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<PushedPredicate> {
     condition(expr, schema, 0)
 }
@@ -113,7 +114,7 @@ fn condition(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, depth: usize) -> Opt
     (operand.compared_as == DataType::Boolean).then(|| exact(operand.column.eq(true)))?
 }
 
-/// Translates an AND: what follows from either side follows from both.
+/// Translates an AND: predicates implied by either side are implied by the whole.
 fn both(binary: &BinaryExpr, schema: &Schema, depth: usize) -> Option<PushedPredicate> {
     let left = condition(binary.left(), schema, depth + 1);
     let right = condition(binary.right(), schema, depth + 1);
@@ -135,7 +136,8 @@ fn either(binary: &BinaryExpr, schema: &Schema, depth: usize) -> Option<PushedPr
     })
 }
 
-/// Translates a CASE whose branches are conditions, such as the filter of a partitioned join: one of them is true.
+/// Translates a CASE whose branches are conditions, such as the filter of a partitioned join: one of them must be
+/// true.
 fn any_branch(case: &CaseExpr, schema: &Schema, depth: usize) -> Option<PushedPredicate> {
     let branches = case.when_then_expr().iter().map(|(_, then)| then).chain(case.else_expr());
     let branches = branches.map(|branch| Some(condition(branch, schema, depth + 1)?.predicate));
@@ -191,7 +193,7 @@ fn with_literal_of_type(column: Column, op: CompareOp, literal: &Literal) -> Opt
         return None;
     }
 
-    // Negation lets NaN pass.
+    // Negation makes the range accept NaN.
     let unless = |opposite: CompareOp| necessary(column.clone().compare(opposite, *value).negate());
     match op {
         CompareOp::Equal | CompareOp::NotEqual => exact(column.compare(op, *value)),
@@ -222,7 +224,7 @@ fn membership(list: &InListExpr, schema: &Schema) -> Option<PushedPredicate> {
     match (list.negated(), has_zero) {
         (false, false) => exact(member),
         (true, false) => exact(member.negate()),
-        // Lists may tell the two zeros apart.
+        // Lists may distinguish the two zeros.
         (false, true) => necessary(member),
         (true, true) => None,
     }
@@ -238,7 +240,7 @@ fn pattern(like: &LikeExpr, schema: &Schema) -> Option<PushedPredicate> {
     exact(if like.negated() { matches.negate() } else { matches })
 }
 
-/// Returns whether each backslash of a pattern escapes a wildcard or a backslash.
+/// Returns whether each backslash in a pattern escapes a wildcard or a backslash.
 fn escapes_only_wildcards(pattern: &str) -> bool {
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
@@ -261,10 +263,10 @@ fn text_function(call: &ScalarFunctionExpr, schema: &Schema) -> Option<Predicate
     }
 }
 
-/// A column of the table, possibly under a cast that keeps every value.
+/// A column of the table, possibly under a cast that preserves every value.
 struct ColumnOperand {
     column: Column,
-    /// Type of the values that are compared: that of the column or of the cast, without a dictionary.
+    /// Type of the compared values: that of the column or of the cast, without a dictionary.
     compared_as: DataType,
     is_uncast: bool,
     is_nested: bool,
@@ -291,7 +293,7 @@ impl ColumnOperand {
         Some(Self::new(Column::new(field.name()), field.data_type()))
     }
 
-    /// Returns the field of a struct that `get_field` calls select.
+    /// Returns the struct field that `get_field` calls select.
     fn of_field(call: &ScalarFunctionExpr, schema: &Schema) -> Option<Self> {
         let (root, path) = call.args().split_first().filter(|_| call.name() == "get_field")?;
         let column = root.downcast_ref::<ColumnExpr>()?;
@@ -326,7 +328,7 @@ impl ColumnOperand {
     }
 }
 
-/// Returns the type of the values of a dictionary, or the type itself.
+/// Returns the value type of a dictionary, or the type itself.
 fn values(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -334,7 +336,7 @@ fn values(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Returns the value of a dictionary's scalar, or the scalar itself.
+/// Returns the value of a dictionary scalar, or the scalar itself.
 fn plain(value: &ScalarValue) -> &ScalarValue {
     match value {
         ScalarValue::Dictionary(_, value) => plain(value),
@@ -363,7 +365,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Returns whether two columns of this type compare alike here and in DataFusion.
+/// Returns whether columns of this type compare alike here and in DataFusion.
 fn has_plain_order(data_type: &DataType) -> bool {
     is_text(data_type)
         || is_bytes(data_type)
@@ -372,7 +374,7 @@ fn has_plain_order(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
 }
 
-/// Returns whether a cast keeps every value, so that values may be compared before it.
+/// Returns whether a cast preserves every value, so that values may be compared before the cast.
 fn keeps_values(from: &DataType, to: &DataType) -> bool {
     if from == to || is_text(from) && is_text(to) || is_bytes(from) && is_bytes(to) {
         return true;
@@ -400,7 +402,7 @@ fn integer_digits(data_type: &DataType) -> Option<i16> {
     }
 }
 
-/// Returns the digits before and after the point of a decimal type.
+/// Returns the numbers of digits before and after the point of a decimal type.
 fn decimal(data_type: &DataType) -> Option<(i16, i16)> {
     match data_type {
         DataType::Decimal32(precision, scale)

@@ -1,4 +1,4 @@
-//! A query that is planned once and run any number of times, and its rows.
+//! A query that is planned once and can be run any number of times, and its rows.
 
 use std::{
     fmt,
@@ -26,12 +26,12 @@ use crate::{
     yielding::in_task,
 };
 
-/// A query that is planned. It reads the versions of files that its tables were opened with.
+/// A planned query. It reads the file versions that its tables were opened with.
 pub struct SqlQuery {
     context: SessionContext,
     plan: LogicalPlan,
     schema: SchemaRef,
-    /// The plan of the first run.
+    /// The plan for the first run.
     first: Mutex<Option<Arc<dyn ExecutionPlan>>>,
     runtime: Arc<SharedRuntime>,
 }
@@ -57,16 +57,16 @@ impl SqlQuery {
         plain_schema(&self.schema)
     }
 
-    /// Returns the folder for what does not fit into memory, if there is one.
+    /// Returns the spill folder, if there is one.
     pub fn spill_folder(&self) -> Option<&Path> {
         self.runtime.spill_folder()
     }
 
-    /// Begins to run the query. Must be called within a tokio runtime.
+    /// Starts the query. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// Those of planning, as by [`SqlSession::prepare`](crate::SqlSession::prepare).
+    /// Errors of planning, as by [`SqlSession::prepare`](crate::SqlSession::prepare).
     pub async fn run(&self) -> Result<SqlRows> {
         let first = self.first.lock().take();
         let plan = match first {
@@ -84,11 +84,11 @@ impl fmt::Debug for SqlQuery {
     }
 }
 
-/// The rows of a statement. Dropping it ends the work.
+/// The rows of a statement. Dropping the stream ends the work.
 pub struct SqlRows {
     rows: SendableRecordBatchStream,
     is_explanation: bool,
-    /// Its folder is removed after the stream.
+    /// Its folder is removed after the stream is dropped.
     _runtime: Arc<SharedRuntime>,
 }
 
@@ -101,23 +101,24 @@ impl SqlRows {
         Self { rows, is_explanation, _runtime: runtime }
     }
 
-    /// Returns the schema of every batch; without columns for statements that return no rows.
+    /// Returns the schema of every batch; it has no columns if the statement returns no rows.
     pub fn schema(&self) -> SchemaRef {
         self.rows.schema()
     }
 
-    /// Returns whether the rows are plans as text: of EXPLAIN.
+    /// Returns whether the rows are plans as text, from EXPLAIN.
     pub fn is_explanation(&self) -> bool {
         self.is_explanation
     }
 
-    /// Computes the rows in a task of the current runtime, a few batches ahead: the thread that reads them only waits.
+    /// Computes the rows in a task of the current runtime, a few batches ahead, so that the thread that reads them
+    /// only waits.
     pub fn in_task(self) -> Self {
         let rows = self.rows;
         Self { rows: in_task(rows.schema(), move || Ok(rows)), ..self }
     }
 
-    /// Casts views of strings and bytes, in nested columns too: few readers know views.
+    /// Casts string and binary views to plain types, including those in nested columns: few readers support views.
     pub fn without_views(self) -> Self {
         let schema = plain_schema(&self.schema());
         if schema == self.schema() {

@@ -1,4 +1,4 @@
-//! What the queries of a session or an engine share: a pool of memory, and a folder for data that does not fit into it.
+//! Resources shared by the queries of a session or an engine: a memory pool and a spill folder.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,19 +17,19 @@ use crate::{
     spill::SpillFolder,
 };
 
-/// The merges of sorts set aside at most the memory divided by this, an equal share for each thread. With DataFusion's
-/// 10 MB per thread, a small memory would have nothing left to sort with.
+/// Divisor of the memory that yields the maximum bytes that all sort merges reserve, divided equally among threads.
+/// With DataFusion's 10 MB per thread, little memory would be left to sort with.
 const MERGE_DIVISOR: usize = 4;
 
-/// Memory of a cache, and a temporary folder that is removed with it.
+/// Memory of a cache, and a temporary folder that is removed with this value.
 pub(crate) struct SharedRuntime {
     pub(crate) env: Arc<RuntimeEnv>,
     spill: Option<SpillFolder>,
 }
 
 impl SharedRuntime {
-    /// Creates a runtime over this memory, and a folder below `spill`. Without a folder, what does not fit into memory
-    /// fails.
+    /// Creates a runtime over this memory, and a folder below `spill`. Without a folder, queries that exceed the
+    /// memory fail.
     pub(crate) fn create(memory: &QueryMemory, spill: Option<&Path>) -> Result<Self> {
         let create = |parent: &Path| {
             let refused = |source| Error::Spill { path: parent.display().to_string(), source };
@@ -48,7 +48,7 @@ impl SharedRuntime {
         Ok(Self { env, spill })
     }
 
-    /// Returns the configuration of sessions whose operators work in this number of partitions.
+    /// Returns the configuration of sessions whose operators run in this number of partitions.
     pub(crate) fn session_config(&self, threads: usize) -> SessionConfig {
         let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
         let MemoryLimit::Finite(limit) = self.env.memory_pool.memory_limit() else { return config };
@@ -56,7 +56,7 @@ impl SharedRuntime {
         config.with_sort_spill_reservation_bytes(merge_bytes.min(limit / (MERGE_DIVISOR * threads.max(1))))
     }
 
-    /// Returns the folder for what does not fit into memory, if there is one.
+    /// Returns the spill folder, if there is one.
     pub(crate) fn spill_folder(&self) -> Option<&Path> {
         self.spill.as_ref().map(SpillFolder::path)
     }

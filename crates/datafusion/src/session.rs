@@ -1,4 +1,4 @@
-//! A session of SQL: a catalog of tables and paths, a memory limit, and a folder for what does not fit.
+//! A SQL session: a catalog of tables and paths, a memory limit, and a spill folder.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
@@ -41,31 +41,32 @@ pub struct SqlSessionBuilder {
 }
 
 impl SqlSessionBuilder {
-    /// Sets the memory that queries share with those of other sessions. Default: memory of its own, over the cache.
+    /// Sets the query memory, to share it with other sessions. Default: new memory over the cache.
     pub fn with_memory(mut self, memory: QueryMemory) -> Self {
         self.memory = Some(memory);
         self
     }
 
-    /// Sets the number of threads that decode, and of partitions that operators work in. Default: one per core.
+    /// Sets the number of decoding threads and of partitions. Default: one per core.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Sets options of the stores that paths lead to, such as a region. Default: none.
+    /// Sets options of the stores of paths, such as a region. Default: none.
     pub fn with_store_options(mut self, options: impl IntoIterator<Item = (String, String)>) -> Self {
         self.options = options.into_iter().collect();
         self
     }
 
-    /// Sets the folder below which queries store what does not fit into memory. Default: the system's temporary folder.
+    /// Sets the folder below which queries spill. Default: the system's temporary folder.
     pub fn with_spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = folder.into();
         self
     }
 
-    /// Runs queries on the workers of a cluster, as far as these can open the tables by their paths. Default: here.
+    /// Runs queries on the workers of a cluster if these can open the tables by their paths. Default: in this
+    /// process.
     #[cfg(feature = "distributed")]
     pub fn with_distribution(mut self, distribution: Distribution) -> Self {
         self.distribution = Some(distribution);
@@ -76,7 +77,7 @@ impl SqlSessionBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Spill`] if no folder can be created there.
+    /// [`Error::Spill`] if no spill folder can be created.
     pub fn build(self) -> Result<SqlSession> {
         let memory = self.memory.unwrap_or_else(|| QueryMemory::over(self.cache.clone()));
         let runtime = SharedRuntime::create(&memory, Some(&self.spill))?;
@@ -107,9 +108,9 @@ impl SqlSessionBuilder {
     }
 }
 
-/// A session of SQL over Parquet, ORC, CSV, JSON and Arrow IPC files. Tables are added by name, or named by their path in FROM:
-/// `FROM 's3://lake/lineitem/*.parquet'`. What queries reserve is taken from the memory of the cache; what does not fit
-/// is stored in a folder that is removed with the session and its queries.
+/// A SQL session over Parquet, ORC, CSV, JSON and Arrow IPC files. Tables are added by name, or named by path in
+/// FROM: `FROM 's3://lake/lineitem/*.parquet'`. Queries reserve the memory of the cache, and spill to a folder that
+/// is removed with the session and its queries.
 pub struct SqlSession {
     context: SessionContext,
     tables: Arc<PathTables>,
@@ -119,7 +120,7 @@ pub struct SqlSession {
 }
 
 impl SqlSession {
-    /// Builds a session whose scans read through this cache.
+    /// Returns a builder for a session whose scans read through this cache.
     pub fn builder(cache: Cache) -> SqlSessionBuilder {
         SqlSessionBuilder {
             cache,
@@ -132,38 +133,38 @@ impl SqlSession {
         }
     }
 
-    /// Adds the files at a path, folder or pattern as a table. A table of that name is replaced.
+    /// Adds the files at a path, folder or pattern as a table, replacing a table with the same name.
     ///
     /// # Errors
     ///
-    /// Those of [`ScanTable::open`].
+    /// See [`ScanTable::open`].
     pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
         self.add_files(name, &[path.to_owned()]).await
     }
 
-    /// Adds the files at several paths, folders or patterns as one table. A table of that name is replaced.
+    /// Adds the files at several paths, folders or patterns as one table, replacing a table with the same name.
     ///
     /// # Errors
     ///
-    /// Those of [`ScanTable::open`].
+    /// See [`ScanTable::open`].
     pub async fn add_files(&self, name: &str, paths: &[String]) -> Result<()> {
         self.add_provider(name, self.tables.open(paths).await?)
     }
 
-    /// Adds a table that was opened before. A table of that name is replaced.
+    /// Adds an opened table, replacing a table with the same name.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if the name cannot be that of a table.
+    /// [`Error::Query`] if the name is not a valid table name.
     pub fn add(&self, name: &str, table: ScanTable) -> Result<()> {
         self.add_provider(name, Arc::new(table))
     }
 
-    /// Adds any table of DataFusion. A table of that name is replaced.
+    /// Adds any DataFusion table, replacing a table with the same name.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if the name cannot be that of a table.
+    /// [`Error::Query`] if the name is not a valid table name.
     pub fn add_provider(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
         let name = TableReference::bare(name);
         let _ = self.context.deregister_table(name.clone())?;
@@ -184,7 +185,7 @@ impl SqlSession {
         names
     }
 
-    /// Returns the names of the columns of a table that was added or created; empty if there is no such table.
+    /// Returns the column names of a table that was added or created; empty if there is no such table.
     pub async fn column_names(&self, table: &str) -> Vec<String> {
         match self.context.table_provider(TableReference::bare(table)).await {
             Ok(table) => table.schema().fields().iter().map(|field| field.name().clone()).collect(),
@@ -203,12 +204,12 @@ impl SqlSession {
         names
     }
 
-    /// Returns the context of DataFusion, to add functions or other tables.
+    /// Returns the DataFusion context, to add functions or other tables.
     pub fn context(&self) -> &SessionContext {
         &self.context
     }
 
-    /// Parses statements, which are separated by semicolons.
+    /// Parses statements separated by semicolons.
     ///
     /// # Errors
     ///
@@ -221,7 +222,7 @@ impl SqlSession {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::parse`] and [`Self::run_statement`].
+    /// See [`Self::parse`] and [`Self::run_statement`].
     pub async fn run(&self, sql: &str) -> Result<SqlRows> {
         self.run_statement(self.parse_one(sql)?).await
     }
@@ -237,11 +238,11 @@ impl SqlSession {
         }
     }
 
-    /// Plans a query, given as text, to be run any number of times: SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW.
+    /// Plans a query given as text, to be run any number of times: SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::run`]; [`Error::Query`] also for statements that return no rows.
+    /// See [`Self::run`]; also [`Error::Query`] for statements that return no rows.
     pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
         let statement = self.parse_one(sql)?;
         let planned = async {
@@ -253,12 +254,13 @@ impl SqlSession {
         planned.await.map_err(|error: DataFusionError| self.explained(error.into()))
     }
 
-    /// Plans a statement and begins to run it: a query, EXPLAIN, DESCRIBE, SHOW, SET, or CREATE of a view or a table.
-    /// Rows come with the first poll of the stream.
+    /// Plans a statement and starts it: a query, EXPLAIN, DESCRIBE, SHOW, SET, or CREATE of a view or a table. Rows
+    /// are computed once the stream is polled.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is wrong, [`Error::Scan`] if files cannot be opened.
+    /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is invalid, [`Error::Scan`] if files cannot be
+    /// opened.
     pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
         self.start(statement.statement).await.map_err(|error| self.explained(error.into()))
     }
@@ -271,7 +273,8 @@ impl SqlSession {
         Ok(SqlRows::new(self.rows(planned).await?, is_explanation, self.runtime.clone()))
     }
 
-    /// Plans a statement. The paths in it are opened together: the planner asks for one table after the other.
+    /// Plans a statement. The paths in it are opened concurrently, since the planner would ask for one table after
+    /// another.
     async fn plan(&self, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
         let state = self.context.state();
         let references = state.resolve_table_references(&statement)?;
@@ -299,7 +302,7 @@ impl SqlSession {
         planned.execute_stream().await
     }
 
-    /// Says what can be done about an error.
+    /// Adds a remedy to an error.
     fn explained(&self, error: Error) -> Error {
         let Error::Query { reason } = &error else { return error };
         if let Some(table) = missing_table(reason) {
@@ -340,7 +343,7 @@ impl fmt::Debug for SqlSession {
     }
 }
 
-/// Returns the most similar name, if it is similar.
+/// Returns the most similar name, if any is similar enough.
 fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let distance = |known: &String| strsim::osa_distance(&name.to_lowercase(), &known.to_lowercase());
     let known = names.iter().min_by_key(|known| distance(known))?;
@@ -351,12 +354,12 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
 #[derive(Clone, Debug)]
 pub struct SqlStatement {
     statement: Statement,
-    /// As it was given, if it was alone.
+    /// The original text, if it was a single statement.
     text: Option<String>,
 }
 
 impl SqlStatement {
-    /// Parses statements, which are separated by semicolons.
+    /// Parses statements separated by semicolons.
     ///
     /// # Errors
     ///
@@ -368,7 +371,7 @@ impl SqlStatement {
         Ok(statements.into_iter().map(|statement| Self { statement, text: text.clone() }).collect())
     }
 
-    /// Returns whether its rows are plans as text.
+    /// Returns whether the rows are plans as text.
     pub fn is_explanation(&self) -> bool {
         match &self.statement {
             Statement::Explain(_) => true,

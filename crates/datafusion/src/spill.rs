@@ -1,4 +1,4 @@
-//! Folders for what does not fit into the memory of queries.
+//! Spill folders of queries.
 
 use std::{
     fs::{self, File},
@@ -7,17 +7,17 @@ use std::{
     time::Duration,
 };
 
-/// What the names of spill folders begin with.
+/// Prefix of the names of spill folders.
 const PREFIX: &str = "stylobate-sql-";
-/// A file of each spill folder, locked as long as its process lives.
+/// A file in each spill folder that is locked while its process lives.
 const LOCK: &str = "lock";
-/// Age from which a lock is taken seriously: a younger one may be about to be locked.
+/// Minimum age of an unlocked lock file for its folder to count as abandoned: a younger one may be about to be
+/// locked.
 const MIN_AGE: Duration = Duration::from_secs(60);
-/// Attempts to remove a folder. Tasks that were aborted may create a file in it meanwhile, but not after its subfolders
-/// are gone.
+/// Attempts to remove a folder. Aborted tasks may still create a file in it, but not once its subfolders are gone.
 const ATTEMPTS: usize = 10;
 
-/// A folder of this process, which is removed with the value.
+/// A folder of this process, removed on drop.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Drop for SpillFolder {
     }
 }
 
-/// Removes the folder of a session, if it is there. Its queries fail if they go on.
+/// Removes the folder of a session, if it exists. Queries that continue to use it fail.
 pub fn remove_spill_folder(folder: &Path) {
     for _ in 0..ATTEMPTS {
         match fs::remove_dir_all(folder) {
@@ -62,7 +62,7 @@ pub fn remove_spill_folder(folder: &Path) {
     }
 }
 
-/// Removes spill folders whose lock is free. One that cannot be removed stays.
+/// Removes spill folders whose lock is free. Failures are ignored.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {

@@ -1,4 +1,4 @@
-//! Casts of views of strings and bytes to plain arrays, for readers that do not know views.
+//! Casts string and binary views to plain arrays, for readers that do not support views.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::arrow::{
     error::ArrowError,
 };
 
-/// Returns a schema without views, in nested columns too.
+/// Returns the schema without views, including those in nested columns.
 pub fn plain_schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(plain_fields(schema.fields()), schema.metadata().clone()))
 }
@@ -18,7 +18,7 @@ pub fn plain_schema(schema: &Schema) -> SchemaRef {
 ///
 /// # Errors
 ///
-/// If a type cannot be cast, or the schema is one of other columns.
+/// If a type cannot be cast, or the schema has different columns.
 pub fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));
@@ -34,7 +34,7 @@ fn plain_field(field: &Field) -> Arc<Field> {
     Arc::new(field.clone().with_data_type(plain_type(field.data_type())))
 }
 
-/// Returns a type without views, also within other types.
+/// Returns the type without views, including those within other types.
 pub fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View => DataType::Utf8,

@@ -1,7 +1,7 @@
-//! Joins that let other tasks run, and that end when the reader of their query is gone.
+//! Makes joins let other tasks run, and end when the reader of their query is gone.
 //!
-//! A join may work on one batch for minutes: it multiplies rows. tokio cannot interrupt a task, so that signals, timers
-//! and other queries would wait meanwhile. This planner changes plans with joins:
+//! A join may work on one batch for minutes, since it multiplies rows. tokio cannot preempt a task, so signals,
+//! timers and other queries would have to wait. This planner changes plans with joins:
 //!
 //! - The plan runs in a task of its own ([`Yields::Task`]). The thread that reads rows only waits.
 //! - Joins and their probe sides return to the runtime after a while ([`Yields::Slices`]).
@@ -55,11 +55,11 @@ use futures::{Stream, StreamExt};
 use stylobate_storage::traced;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Time after which a task returns to the runtime. The runtime looks at timers and signals once per 61 tasks.
+/// Time slice after which a task returns to the runtime, which checks timers and signals once per 61 tasks.
 const TASK_SLICE: Duration = Duration::from_millis(2);
-/// Time after which a thread that evaluates filters hands its other tasks to another one.
+/// Time slice after which a thread that evaluates filters hands its other tasks to another thread.
 const THREAD_SLICE: Duration = Duration::from_millis(20);
-/// Batches that a query may be ahead of its reader.
+/// Number of batches that a query may be ahead of its reader.
 const BATCHES_AHEAD: usize = 2;
 
 /// Plans queries as DataFusion does, with joins that let other tasks run.
@@ -77,7 +77,7 @@ impl QueryPlanner for YieldingPlanner {
     }
 }
 
-/// Changes the joins of a plan. A plan without joins stays as it is.
+/// Changes the joins of a plan. A plan without joins is unchanged.
 fn with_yielding_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let readers = Arc::new(Readers::default());
     let changed = plan.transform_up(|node| yielding_join(node, &readers))?;
@@ -93,8 +93,8 @@ fn with_yielding_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
     Ok(YieldingExec::over(input, properties, Yields::Task(readers)))
 }
 
-/// Changes a join, its filter and its probe side. The properties of nodes stay the same objects: their parents then keep
-/// the filters that they share with scans.
+/// Changes a join, its filter and its probe side. The new nodes reuse the original properties objects, so that their
+/// parents keep the filters that they share with scans.
 fn yielding_join(
     node: Arc<dyn ExecutionPlan>,
     readers: &Arc<Readers>,
@@ -178,7 +178,7 @@ pub(crate) fn in_task(
     receiver.build()
 }
 
-/// A node that passes the batches of its input on, and lets other tasks run.
+/// A node that forwards the batches of its input, and lets other tasks run.
 #[derive(Debug)]
 struct YieldingExec {
     input: Arc<dyn ExecutionPlan>,
@@ -186,12 +186,12 @@ struct YieldingExec {
     yields: Yields,
 }
 
-/// How a node lets other tasks run.
+/// The way in which a node lets other tasks run.
 #[derive(Clone, Debug)]
 enum Yields {
     /// The root of a plan: runs it in a task of its own, which is aborted when the stream is dropped.
     Task(Arc<Readers>),
-    /// A join, or its probe side: its stream returns to the runtime after [`TASK_SLICE`].
+    /// A join or its probe side: its stream returns to the runtime after [`TASK_SLICE`].
     Slices,
 }
 
@@ -292,10 +292,10 @@ fn only_child(mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn Execu
     }
 }
 
-/// Passes batches on, and is pending once after each [`TASK_SLICE`].
+/// Forwards batches, and returns `Pending` once per [`TASK_SLICE`].
 struct YieldingStream {
     input: SendableRecordBatchStream,
-    /// When it was polled first since it was pending.
+    /// Time of the first poll since it last returned `Pending`.
     since: Option<Instant>,
 }
 
@@ -323,13 +323,13 @@ impl RecordBatchStream for YieldingStream {
     }
 }
 
-/// The filter of a join.
+/// The filter of a join, evaluated with yields.
 struct YieldingFilter {
     condition: Arc<dyn PhysicalExpr>,
     readers: Arc<Readers>,
 }
 
-/// Hands the other tasks of this thread to another one, if it has not done so for [`THREAD_SLICE`].
+/// Hands the other tasks of this thread to another thread, unless it has done so within [`THREAD_SLICE`].
 fn let_other_tasks_run() {
     thread_local! {
         static LAST: Cell<Option<Instant>> = const { Cell::new(None) };

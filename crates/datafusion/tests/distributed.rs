@@ -1,4 +1,4 @@
-//! Queries over several workers in one process, each with a runtime of its own: answers, homes of row groups, lost
+//! Queries over several workers in one process, each with its own runtime: results, homes of row groups, lost
 //! workers, cancellation.
 #![cfg(feature = "distributed")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
@@ -31,7 +31,7 @@ use url::Url;
 
 use self::support::{many_types, rows, session, write_orc, write_parquet};
 
-/// A worker on a port of its own.
+/// A worker on its own port.
 struct TestWorker {
     url: Url,
     cache: Cache,
@@ -85,7 +85,7 @@ fn url_of(listener: &TcpListener) -> Url {
     Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()
 }
 
-/// Workers, and a session whose queries they run.
+/// Workers, and a session that runs its queries on them.
 struct TestCluster {
     workers: Vec<TestWorker>,
     session: SqlSession,
@@ -127,7 +127,7 @@ impl TestCluster {
     }
 }
 
-/// Counts the files of spilled rows: all but the locks of the folders.
+/// Counts the spill files: all files except the locks of the folders.
 fn files_below(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let count =
@@ -143,10 +143,11 @@ async fn answer(session: &SqlSession, sql: &str) -> Result<String, Error> {
     Ok(pretty_format_batches(&[concat_batches(&schema, &batches).unwrap()]).unwrap().to_string())
 }
 
-/// Writes a folder of Parquet files of many types, a folder of ORC files, and a small file; adds all to the sessions.
+/// Writes a folder of Parquet files of many types, a folder of ORC files, and a small file, and adds all of them to
+/// the sessions.
 async fn write_tables(folder: &Path, sessions: &[&SqlSession]) {
     let all = many_types(4_000);
-    // ORC has no unsigned integers.
+    // ORC does not support unsigned integers.
     let schema = all.schema();
     let signed = (0..all.num_columns()).filter(|at| !schema.field(*at).data_type().is_unsigned_integer());
     let signed = all.project(&signed.collect::<Vec<_>>()).unwrap();
@@ -169,7 +170,7 @@ async fn add_tables(folder: &Path, session: &SqlSession) {
     }
 }
 
-/// Queries with one possible answer.
+/// Queries with a single correct result.
 const QUERIES: [&str; 24] = [
     "SELECT count(*), min(id), max(id), sum(i64), count(DISTINCT mode) FROM facts",
     "SELECT mode, count(*), sum(cents), max(name) FROM facts GROUP BY mode ORDER BY mode NULLS LAST",
@@ -209,7 +210,7 @@ async fn answers_are_those_of_one_process() {
     for sql in QUERIES {
         assert_eq!(rows(&cluster.session, sql).await, rows(&alone, sql).await, "{sql}");
     }
-    // The same on tables that are named by their path.
+    // Run the same query on tables named by path.
     let sql =
         format!("SELECT count(*), sum(i64) FROM '{}/facts/*.parquet' WHERE i8 > 0", folder.path().display());
     assert_eq!(rows(&cluster.session, &sql).await, rows(&alone, &sql).await);
@@ -310,7 +311,7 @@ async fn a_query_runs_on_the_workers_that_are_left() {
     assert_eq!(rows(&cluster.session, QUERIES[8]).await, expected);
     cluster.workers[0].kill();
     assert_eq!(rows(&cluster.session, QUERIES[8]).await, expected);
-    // With one worker or none, the session does all itself.
+    // With one worker or none, the session does all the work itself.
     cluster.workers[2].kill();
     assert_eq!(rows(&cluster.session, QUERIES[8]).await, expected);
 }
@@ -347,7 +348,7 @@ async fn a_query_that_is_dropped_ends_on_all_workers() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = TestCluster::start(3).await;
     write_tables(folder.path(), &[&cluster.session]).await;
-    // Billions of rows, and their first batches.
+    // Billions of rows, of which only the first batches are read.
     let sql = "SELECT a.id, b.id, c.id FROM facts a JOIN other b ON a.flag = b.flag JOIN facts c ON c.flag = a.flag";
     for batches in [0, 1, 3] {
         let mut running = cluster.session.run(sql).await.unwrap();

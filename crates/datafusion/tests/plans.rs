@@ -1,4 +1,4 @@
-//! What is pushed into scans, and what statistics answer without one.
+//! Filters, columns and limits pushed into scans, and queries answered from statistics without a scan.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -28,7 +28,7 @@ use stylobate_datafusion::{Error, SqlSession};
 
 use self::support::{plan, rows, session, session_over, write_parquet};
 
-/// Rows in order of `id`: `word` is one of three, `score` a fraction.
+/// Rows ordered by `id`: `word` is one of three values, `score` a fraction.
 fn numbered(from: i64, rows: i64) -> RecordBatch {
     let ids = from..from + rows;
     let words = ids.clone().map(|id| Some(["one", "two", "three"][(id % 3) as usize]));
@@ -83,11 +83,11 @@ async fn counts_and_bounds_need_no_scan() {
     let last = rows(&session, "SELECT count(*), max(id) FROM t WHERE id >= 900").await;
     assert!(last.contains("| 100 ") && last.contains("| 999 "), "{last}");
 
-    // A limit may leave out the bounds.
+    // A limit may exclude the bounds.
     let limited = plan(&session, folder.path(), "SELECT max(id) FROM (SELECT id FROM t LIMIT 5)").await;
     assert!(limited.contains("DataSourceExec"), "{limited}");
 
-    // Bounds of text may be cut, and those of fractions leave out NaN.
+    // String bounds may be truncated, and floating-point bounds ignore NaN.
     for sql in
         ["SELECT min(word) FROM t", "SELECT max(score) FROM t", "SELECT count(*) FROM t WHERE id >= 901"]
     {
@@ -178,7 +178,7 @@ async fn the_filters_of_joins_and_of_top_k_prune_row_groups() {
     assert!(top.contains("999") && top.contains("998"), "{top}");
 }
 
-/// Writes rows whose footer declares that they are sorted by `id`, and then `word`.
+/// Writes rows with a footer that declares them sorted by `id`, then `word`.
 fn write_sorted(path: &Path, batch: &RecordBatch) {
     let sorted = |column_idx| SortingColumn { column_idx, descending: false, nulls_first: false };
     let properties = WriterProperties::builder()
@@ -218,7 +218,7 @@ async fn rows_in_a_declared_order_are_not_sorted_again() {
         assert!(plan.contains("SortExec"), "{plan}");
     }
 
-    // Row groups that overlap are in no order together.
+    // Overlapping row groups have no common order.
     write_sorted(&path("c.parquet"), &numbered(950, 100));
     let overlapping = [path("a.parquet"), path("b.parquet"), path("c.parquet")];
     let overlapping = overlapping.map(|path| path.display().to_string());
@@ -232,14 +232,14 @@ async fn an_analyzed_plan_says_where_bytes_came_from() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     write_parquet(&path, &numbered(0, 1_000), 100, true);
-    // Nothing is kept of a file that was written just now.
+    // Nothing is cached of a file that was written just now.
     let hour_ago = SystemTime::now() - Duration::from_secs(3_600);
     File::options().write(true).open(&path).unwrap().set_modified(hour_ago).unwrap();
     let session = session_over("t", &path).await;
     let analyzed = "EXPLAIN ANALYZE SELECT sum(id), max(word) FROM t";
     let cold = rows(&session, analyzed).await;
     assert!(!cold.contains("bytes_from_origin=0") && cold.contains("bytes_from_disk=0"), "{cold}");
-    // Its columns are decoded in memory now.
+    // Its columns are now decoded in memory.
     let warm = rows(&session, analyzed).await;
     assert!(warm.contains("bytes_from_origin=0") && warm.contains("bytes_from_memory=0"), "{warm}");
 }

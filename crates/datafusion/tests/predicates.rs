@@ -1,4 +1,4 @@
-//! Queries over scans have the rows that they have over DataFusion's own tables: predicates by types by encodings.
+//! Queries over scans return the same rows as over DataFusion's own tables: predicates by types by encodings.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -16,7 +16,7 @@ use self::support::{many_types, plan, rows, rows_of, session_over, write_orc, wr
 
 const ROWS: usize = 3_000;
 
-/// Conditions that a scan evaluates alone.
+/// Conditions that a scan evaluates exactly.
 const EXACT: [&str; 52] = [
     "i8 > 5",
     "i16 <= -3",
@@ -116,7 +116,7 @@ impl BothEngines {
 
     async fn agree(&self, sql: &str) {
         let expected = rows_of(&self.memory, sql).await;
-        // The second run finds columns in memory.
+        // The second run finds the columns in memory.
         for run in ["cold", "warm"] {
             assert_eq!(rows(&self.scan, sql).await, expected, "{run}: {sql}");
         }
@@ -156,7 +156,7 @@ async fn conditions_choose_the_same_rows_in_parquet_without_dictionaries() {
 async fn conditions_choose_the_same_rows_in_orc() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.orc");
-    // ORC has neither unsigned integers nor milliseconds.
+    // ORC supports neither unsigned integers nor milliseconds.
     let batch = many_types(ROWS);
     let is_kept =
         |at: &usize| !["u16", "u32", "u64", "at_ms"].contains(&batch.schema().field(*at).name().as_str());

@@ -1,4 +1,4 @@
-//! Queries that are prepared, tables that callers bring, and joins that are stopped.
+//! Prepared queries, tables provided by callers, and joins that are stopped.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! The text pool of TPC-H beside that of the crate `tpchgen`, and a table that has comments from it.
+//! Benchmarks the text pool of TPC-H against that of the crate `tpchgen`, and a table with comments from it.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::time::Duration;
@@ -7,11 +7,11 @@ use divan::{Bencher, Divan, counter::BytesCount, counter::ItemsCount};
 use stylobate_datagen::{Benchmark, Part, Scale, measure};
 use tpchgen::{distribution::Distributions, text::TextPool};
 
-/// The allocator of the command and of the Python package.
+/// The allocator used by the command and the Python package.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A quarter of the pool, which is made once per process.
+/// A quarter of the pool, which is created once per process.
 const BYTES: usize = 75 << 20;
 
 fn main() {
@@ -29,7 +29,7 @@ fn tpchgen_crate(bencher: Bencher) {
     bencher.counter(BytesCount::new(BYTES)).bench(|| TextPool::new(BYTES as i32, words));
 }
 
-/// Orders of scale 0.1 on one thread, which finds the pool there.
+/// Generates orders at scale 0.1 on one thread; the pool already exists.
 #[divan::bench]
 fn orders(bencher: Bencher) {
     let rows = generate_orders();

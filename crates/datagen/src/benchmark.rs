@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A benchmark: those of the Transaction Processing Performance Council, and one of graphs.
+/// A benchmark: TPC-H and TPC-DS of the Transaction Processing Performance Council, and a social network graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Benchmark {
@@ -12,9 +12,9 @@ pub enum Benchmark {
     TpcH,
     /// TPC-DS: 24 tables about sales in shops, by catalog and on the web, and one about their generation.
     TpcDs,
-    /// A social network as used to benchmark graph stores: vertices and edges in seven tables, and six more that hold
-    /// the edges by the types of their ends. The columns are a subset of those of LDBC's Social Network Benchmark,
-    /// the counts and values are not.
+    /// A social network as used to benchmark graph stores: vertices and edges in seven tables, and six more that
+    /// contain the edges by the types of their endpoints. The columns are a subset of those of LDBC's Social Network
+    /// Benchmark; the counts and values are not.
     Snb,
 }
 

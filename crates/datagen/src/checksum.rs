@@ -1,4 +1,4 @@
-//! Checksums of columns, independent of the order, representation and format of their values.
+//! Checksums of columns that do not depend on the order, representation and format of their values.
 //!
 //! The checksum of a column is the sum, modulo 2^64, of the hashes of its values:
 //!
@@ -41,15 +41,15 @@ struct ColumnChecksum {
 }
 
 impl Checksums {
-    /// Creates checksums of no rows, with `count` columns.
+    /// Creates checksums of zero rows with `count` columns.
     pub fn with_columns(count: usize) -> Self {
         let mut sums = Self::default();
         sums.columns.resize_with(count, ColumnChecksum::default);
         sums
     }
 
-    /// Adds the rows of a batch with the same columns as those before. Fails with the reason for a column type that
-    /// no table has.
+    /// Adds the rows of a batch with the same columns as the earlier ones. Fails with a reason if a column has a type
+    /// that no table uses.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), String> {
         self.columns.resize_with(batch.num_columns().max(self.columns.len()), ColumnChecksum::default);
         for ((column, array), field) in
@@ -61,7 +61,7 @@ impl Checksums {
         Ok(())
     }
 
-    /// Adds the checksums of other rows.
+    /// Merges the checksums of other rows.
     pub fn merge(&mut self, other: &Self) {
         self.columns.resize_with(other.columns.len().max(self.columns.len()), ColumnChecksum::default);
         for (column, other) in self.columns.iter_mut().zip(&other.columns) {
@@ -80,7 +80,7 @@ impl Checksums {
         self.columns.iter().map(|column| column.sum).collect()
     }
 
-    /// Takes the checksums and resets them, but keeps the hashes of dictionaries.
+    /// Returns the checksums and resets them, but keeps the hashes of dictionaries.
     pub(crate) fn take(&mut self) -> Self {
         let columns = self.columns.iter_mut();
         let columns =
@@ -142,12 +142,12 @@ fn each_hash(array: &ArrayRef, each: impl FnMut(u64)) -> Result<(), String> {
         DataType::Time32(TimeUnit::Second) => {
             numbers(array.as_primitive::<Time32SecondType>(), i64::from, each);
         }
-        // As in Parquet: all times of the tables are whole seconds.
+        // As in Parquet: all times in the tables are whole seconds.
         DataType::Time32(TimeUnit::Millisecond) => {
             let seconds = |time: i32| i64::from(time / 1_000);
             numbers(array.as_primitive::<Time32MillisecondType>(), seconds, each);
         }
-        // All decimals of the tables have at most 64 bits.
+        // All decimals in the tables have at most 64 bits.
         DataType::Decimal128(..) => {
             numbers(array.as_primitive::<Decimal128Type>(), |number| number as i64, each);
         }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_definition_is_kept() {
-        // The first output of SplitMix64 from state 0, and XXH3 of no bytes, as published by their authors.
+        // The first output of SplitMix64 from state 0, and XXH3 of the empty string, as published by their authors.
         assert_eq!(sums(&[Arc::new(Int64Array::from(vec![0]))]), 0xE220_A839_7B1D_CDAF);
         assert_eq!(sums(&[Arc::new(StringArray::from(vec![""]))]), 0x2D06_8005_38D3_94C2);
         assert_eq!(sums(&[Arc::new(Int32Array::from(vec![None, None]))]), NULL.wrapping_mul(2));

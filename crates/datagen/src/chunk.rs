@@ -1,8 +1,8 @@
-//! A chunk of a table: rows that one thread makes at a time. The chunks of a part are consecutive.
+//! A chunk of a table: rows that one thread generates at a time. The chunks of a part are consecutive.
 
 use arrow::{array::RecordBatch, error::ArrowError};
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 pub(crate) const BATCH_ROWS: usize = 8_192;
 
 /// Batches of a generator.
@@ -11,13 +11,14 @@ pub(crate) type GeneratedBatches = Box<dyn Iterator<Item = Result<RecordBatch, A
 /// Rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableChunk {
-    /// Chunk `number` of `of` of equal length, from 1; without its first `skip` rows, and at most `rows` of the others.
+    /// Chunk `number` of `of` chunks of equal length, from 1, without its first `skip` rows and limited to `rows` of
+    /// the others.
     Numbered { number: u64, of: u64, skip: u64, rows: Option<u64> },
-    /// Rows made of the source rows from `first` to `last`, counted from 1.
+    /// Rows generated from the source rows `first` to `last`, counted from 1.
     Sources { first: u64, last: u64 },
 }
 
-/// Drops the first `skip` rows of the batches, and limits the others to `rows`.
+/// Drops the first `skip` rows of the batches, and limits the rest to `rows`.
 pub(crate) fn clipped(batches: GeneratedBatches, skip: u64, rows: Option<u64>) -> GeneratedBatches {
     if skip == 0 && rows.is_none() {
         return batches;

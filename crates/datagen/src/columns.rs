@@ -1,7 +1,7 @@
 //! Converts the columns of generated batches: repeated strings become dictionaries.
 //!
-//! For a file that keeps dictionaries, so do numbers with few possible values: their code is their position in the
-//! range, so that no lookup is needed, neither here nor in the writer.
+//! If the file format stores dictionaries, numbers with few possible values become dictionaries too: their code is
+//! their position in the range, so neither this module nor the writer needs a lookup.
 
 mod number_range;
 mod repeated;
@@ -25,13 +25,13 @@ use crate::{Error, Result, Scale, Table};
 /// Output representation of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnRepresentation {
-    /// Other strings are views, numbers as they are.
+    /// Other strings are views; numbers are unchanged.
     Stream,
-    /// Other strings are plain, numbers with few possible values are dictionaries.
+    /// Other strings are plain; numbers with few possible values are dictionaries.
     Parquet,
 }
 
-/// Columns of a table. All threads that make its rows share them, including the dictionaries.
+/// Columns of a table, shared with their dictionaries by all threads that generate its rows.
 #[derive(Debug)]
 pub(crate) struct TableColumns {
     table: Table,
@@ -42,17 +42,17 @@ pub(crate) struct TableColumns {
 /// Conversion of a column.
 #[derive(Debug)]
 enum ColumnTreatment {
-    /// Cast to this type, if it has another.
+    /// Cast to this type if it differs.
     Kept(DataType),
     Text(Arc<Vocabulary>),
     Number(NumberRange),
-    /// Replaced by nulls: its values would differ at each run.
+    /// Replaced by nulls: the values would differ in each run.
     Null,
 }
 
 impl Table {
-    /// Returns its columns. Strings are views (`Utf8View`); repeated ones are dictionaries with keys of one, two or
-    /// four bytes, depending on the scale.
+    /// Returns the table's columns. Strings are views (`Utf8View`); repeated ones are dictionaries with keys of one,
+    /// two or four bytes, depending on the scale.
     pub fn schema(self, scale: Scale) -> SchemaRef {
         TableColumns::new(self, scale, ColumnRepresentation::Stream).schema().clone()
     }
@@ -80,7 +80,7 @@ impl TableColumns {
         &self.schema
     }
 
-    /// Creates a converter for one thread that makes rows.
+    /// Creates a converter for one thread that generates rows.
     pub(crate) fn converter(self: &Arc<Self>) -> BatchConverter {
         let coder = |treatment: &ColumnTreatment| match treatment {
             ColumnTreatment::Text(vocabulary) => Some(VocabularyCoder::new(vocabulary.clone())),
@@ -171,7 +171,7 @@ impl BatchConverter {
     }
 }
 
-/// Drops the validity buffer of an array without nulls, which generators add.
+/// Drops the validity buffer of an array without nulls; generators add one.
 fn without_needless_nulls(array: &ArrayRef) -> ArrayRef {
     match array.nulls() {
         Some(nulls) if nulls.null_count() == 0 => match array.to_data().into_builder().nulls(None).build() {

@@ -1,4 +1,4 @@
-//! Errors of making, writing and reading back data.
+//! Errors of generating, writing and reading back data.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub enum Error {
         available: Vec<&'static str>,
     },
 
-    /// Rows could not be made. This is a bug of a generator, at least at this scale.
+    /// Rows could not be generated. This is a bug in a generator, at least at this scale.
     #[error("table {table}: {reason}")]
     Generator {
         /// The table.
@@ -54,7 +54,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// The output holds other files. Choose an empty one, or overwrite.
+    /// The output contains other files. Choose an empty one, or overwrite.
     #[error("{output}: {reason}")]
     Occupied {
         /// The output.
@@ -81,7 +81,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// A file does not hold the rows of its table.
+    /// A file does not contain the rows of its table.
     #[error("{file}: {reason}")]
     Unreadable {
         /// The file.

@@ -1,8 +1,8 @@
 //! A run: the files of a benchmark, one after another, and a manifest of their contents.
 //!
-//! The manifest is written before the first file and after each of them. A run that finds the manifest of one with
-//! the same parameters resumes it: files whose size and hash still match the manifest are kept, and the others are
-//! made.
+//! The manifest is written before the first file and after each file. A run that finds the manifest of a run with the
+//! same parameters resumes it: files whose size and hash still match the manifest are kept, and the others are
+//! generated.
 
 use std::num::NonZeroUsize;
 
@@ -24,7 +24,7 @@ use crate::{
 /// Callback for events.
 type EventObserver<'a> = Box<dyn FnMut(Event) + Send + 'a>;
 
-/// Parameters of the files to make.
+/// Parameters of the files to generate.
 #[derive(Clone, Debug)]
 pub struct GenerateRequest {
     run: Run,
@@ -50,7 +50,7 @@ pub enum Event {
 }
 
 impl GenerateRequest {
-    /// Creates a request for all tables of a benchmark, uncut.
+    /// Creates a request for all tables of a benchmark, each in one part.
     pub fn new(benchmark: Benchmark, scale: Scale) -> Self {
         let tables = benchmark.tables().iter().map(|table| table.name().to_owned()).collect();
         let generator = match benchmark {
@@ -67,8 +67,8 @@ impl GenerateRequest {
         Self { run, threads, overwrite: false }
     }
 
-    /// Limits the run to these tables, made in the benchmark's own order. Fails with [`Error::NoSuchTable`]. Default:
-    /// [`Benchmark::tables`].
+    /// Limits the run to these tables, generated in the benchmark's order. Fails with [`Error::NoSuchTable`].
+    /// Default: [`Benchmark::tables`].
     pub fn with_tables<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
         let tables = names.iter().map(|name| self.run.benchmark.table(name.as_ref()));
         let tables: Vec<Table> = tables.collect::<Result<_>>()?;
@@ -77,14 +77,15 @@ impl GenerateRequest {
         Ok(self)
     }
 
-    /// Sets the random seed of the social network. TPC-H and TPC-DS define their rows, and ignore it. Default: 42.
+    /// Sets the random seed of the social network. The rows of TPC-H and TPC-DS are fixed, so they ignore it.
+    /// Default: 42.
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.run.seed = self.run.seed.map(|_| seed);
         self
     }
 
-    /// Makes a file for each of `parts` parts, or for one of them. Tables too small to be cut belong to part 1. Fails
-    /// with [`Error::Part`]. Default: one part.
+    /// Generates a file for each of `parts` parts, or for one of them. Tables too small to be divided belong to part
+    /// 1. Fails with [`Error::Part`]. Default: one part.
     pub fn with_parts(mut self, parts: u32, part: Option<u32>) -> Result<Self> {
         Part::new(part.unwrap_or(1), parts)?;
         (self.run.parts, self.run.part) = (parts, part);
@@ -97,8 +98,8 @@ impl GenerateRequest {
         self
     }
 
-    /// Sets the number of threads that make rows, and of those that encode them if the format allows it. With one,
-    /// rows are made and encoded in turns. Default: the machine's cores.
+    /// Sets the number of threads that generate rows, and of those that encode them if the format allows it. With a
+    /// single thread, it alternates between both. Default: the number of cores.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -110,14 +111,14 @@ impl GenerateRequest {
         self
     }
 
-    /// Returns the approximate rows of all files.
+    /// Returns the approximate number of rows in all files.
     pub fn estimated_rows(&self) -> Result<u64> {
         let rows = |file: PlannedTableFile| file.table.estimated_rows(self.run.scale, file.part);
         self.run.files()?.into_iter().map(rows).sum()
     }
 
-    /// Makes the files. Nothing is written if the output holds other files ([`Error::Occupied`]). A dropped or failed
-    /// run leaves complete files only, and a repeated one resumes it. Must be used within a tokio runtime.
+    /// Generates the files. Nothing is written if the output contains other files ([`Error::Occupied`]). A dropped or
+    /// failed run leaves only complete files, and repeating it resumes it. Must be used within a tokio runtime.
     pub fn generate<'a>(
         &'a self,
         output: &'a Output,
@@ -177,7 +178,7 @@ impl GenerateRequest {
             };
         }
 
-        // Other parts of the same run may be there.
+        // Other parts of the same run may exist.
         let names = output.names().await?;
         let manifests = names.iter().filter(|name| self.run.part.is_some() && is_manifest_of_part(name));
 
@@ -258,7 +259,7 @@ fn is_manifest_of_part(name: &str) -> bool {
     name.starts_with("manifest.") && name.ends_with(".json") && name.contains("-of-")
 }
 
-/// Returns true if a file still has the size and hash in the manifest.
+/// Returns whether a file still has the size and hash recorded in the manifest.
 async fn is_as_noted(output: &Output, entry: &FileEntry) -> Result<bool> {
     let digest = output.digest(&entry.path).await?;
     let is = |digest: FileDigest| digest.bytes == entry.bytes && hexadecimal(digest.xxh3) == entry.xxh3;

@@ -1,7 +1,7 @@
-//! Tables of TPC-H, of TPC-DS and of a social network as Arrow streams and as files.
+//! Tables of TPC-H, TPC-DS and a social network as Arrow streams and as files.
 //!
-//! A [`Benchmark`] names the tables, [`Table::stream`] generates rows of one in memory, and a [`GenerateRequest`] writes
-//! the files of many to an [`Output`], with [`Checksums`] in their [`Manifest`].
+//! A [`Benchmark`] names the tables, [`Table::stream`] generates the rows of one table in memory, and a
+//! [`GenerateRequest`] writes the files of several tables to an [`Output`], with [`Checksums`] in their [`Manifest`].
 //!
 //! ```
 //! use stylobate_datagen::{Benchmark, Part, Scale};

@@ -1,5 +1,5 @@
-//! Ordered parallel work: several threads do pieces that are taken in order, and none begins a piece far from its
-//! turn, which bounds the results that wait.
+//! Ordered parallel work: several threads process pieces that are consumed in order. No thread starts a piece far
+//! ahead of its turn, which bounds the number of waiting results.
 
 use std::{
     collections::HashMap,
@@ -13,10 +13,10 @@ use parking_lot::{Condvar, Mutex};
 /// Pieces in progress or waiting, per thread.
 const AHEAD: usize = 4;
 
-/// Does the piece of work with this number.
+/// Processes the piece of work with this number.
 pub(crate) type OrderedWorkFn<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
 
-/// The pieces, in order. Once dropped, the threads end after their current piece.
+/// The results of the pieces, in order. Once dropped, the threads end after their current piece.
 pub(crate) struct OrderedWork<T> {
     count: usize,
     next: usize,
@@ -31,12 +31,12 @@ enum OrderedWorkers<T> {
 
 struct OrderedQueue<T> {
     state: Mutex<OrderedQueueState<T>>,
-    /// Signals a finished piece.
+    /// Signals that a piece is finished.
     done: Condvar,
-    /// Signals a taken piece.
+    /// Signals that a piece was taken.
     taken: Condvar,
     count: usize,
-    /// Maximum pieces in progress or waiting.
+    /// Maximum number of pieces in progress or waiting.
     ahead: usize,
 }
 
@@ -48,7 +48,7 @@ struct OrderedQueueState<T> {
 }
 
 impl<T: Send + 'static> OrderedWork<T> {
-    /// Starts `count` pieces of work on `threads` threads, each with a `worker` of its own.
+    /// Starts `count` pieces of work on `threads` threads, each with its own `worker`.
     pub(crate) fn new(count: usize, threads: usize, worker: impl Fn() -> OrderedWorkFn<T>) -> Self {
         let threads = threads.min(count);
         if threads <= 1 {
@@ -72,7 +72,7 @@ impl<T: Send + 'static> OrderedWork<T> {
             });
 
             if spawned.is_err() {
-                // Without any thread, the consumer does the work itself.
+                // If no thread can be started, the consumer does the work itself.
                 shared.give_up();
                 return Self { count, next: 0, workers: OrderedWorkers::Taker(worker()) };
             }
@@ -81,7 +81,7 @@ impl<T: Send + 'static> OrderedWork<T> {
         Self { count, next: 0, workers: OrderedWorkers::Threads(shared) }
     }
 
-    /// Waits for the next piece; `None` after the last, and after one that failed.
+    /// Waits for the next piece; `None` after the last one, and after one that failed.
     pub(crate) fn next(&mut self) -> Option<Result<T, String>> {
         if self.next >= self.count {
             return None;
@@ -142,7 +142,7 @@ impl<T> OrderedQueue<T> {
     }
 }
 
-/// Runs a piece and converts a panic to an error: the consumer would wait for it in vain.
+/// Runs a piece and converts a panic to an error, so that the consumer does not wait for it forever.
 fn guarded<T>(work: &mut OrderedWorkFn<T>, number: usize) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(|| work(number)))
         .unwrap_or_else(|_| Err("the generator gave up".to_owned()))

@@ -1,4 +1,4 @@
-//! A part of a table: one of several consecutive parts that make the whole.
+//! A part of a table: one of several consecutive parts that make up the whole.
 
 use crate::{Error, Result};
 
@@ -9,11 +9,11 @@ pub struct Part {
     of: u32,
 }
 
-/// Maximum parts of a table.
+/// Maximum number of parts of a table.
 const MAX_PARTS: u32 = 100_000;
 
 impl Part {
-    /// All of a table.
+    /// The whole table.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
     /// Creates part `number` of `of`. Fails with [`Error::Part`].

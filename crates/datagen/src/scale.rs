@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Minimum: below this, tables of both benchmarks have no rows.
+/// Minimum scale: below this, tables of both TPC benchmarks have no rows.
 const MIN: f64 = 0.001;
-/// Maximum that both benchmarks define.
+/// Maximum scale defined by both TPC benchmarks.
 const MAX: f64 = 100_000.0;
 
-/// A scale factor: at scale 1, text of the tables is about 1 GB; of the social network, about 45 MB.
+/// A scale factor. At scale 1, the text of the TPC tables is about 1 GB, that of the social network about 45 MB.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Scale(f64);

@@ -25,7 +25,7 @@ enum BenchmarkTable {
 }
 
 impl Benchmark {
-    /// Returns its tables, in the order in which they are made.
+    /// Returns the benchmark's tables, in the order in which they are generated.
     pub fn tables(self) -> Vec<Table> {
         match self {
             Self::TpcH => tpch::TABLES.map(|table| Table(BenchmarkTable::TpcH(table))).to_vec(),
@@ -34,7 +34,8 @@ impl Benchmark {
         }
     }
 
-    /// Returns its tables, and those with a subset of the same rows, which are made only on request.
+    /// Returns the benchmark's tables, including those with a subset of the same rows, which are generated only on
+    /// request.
     pub(crate) fn all_tables(self) -> Vec<Table> {
         let mut tables = self.tables();
         if self == Self::Snb {
@@ -43,7 +44,7 @@ impl Benchmark {
         tables
     }
 
-    /// Returns the table of this name. Fails with [`Error::NoSuchTable`].
+    /// Returns the table with this name. Fails with [`Error::NoSuchTable`].
     pub fn table(self, name: &str) -> Result<Table> {
         let tables = self.all_tables();
         tables.iter().find(|table| table.name() == name).copied().ok_or_else(|| Error::NoSuchTable {
@@ -55,7 +56,7 @@ impl Benchmark {
 }
 
 impl Table {
-    /// Returns its name in the benchmark.
+    /// Returns the table's name in the benchmark.
     pub fn name(self) -> &'static str {
         match self.0 {
             BenchmarkTable::TpcH(table) => table.name(),
@@ -64,7 +65,7 @@ impl Table {
         }
     }
 
-    /// Returns its benchmark.
+    /// Returns the table's benchmark.
     pub fn benchmark(self) -> Benchmark {
         match self.0 {
             BenchmarkTable::TpcH(_) => Benchmark::TpcH,
@@ -73,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Selects another social network. TPC-H and TPC-DS define their rows, and ignore the seed. Default: 42.
+    /// Sets the seed of the social network. The rows of TPC-H and TPC-DS are fixed, so they ignore it. Default: 42.
     pub fn with_seed(self, seed: u64) -> Self {
         match self.0 {
             BenchmarkTable::Snb(table, _) => Self(BenchmarkTable::Snb(table, seed)),
@@ -81,7 +82,7 @@ impl Table {
         }
     }
 
-    /// Returns true if it is cut into parts. An uncut table belongs to the first part.
+    /// Returns whether the table is divided into parts. Otherwise all of it belongs to the first part.
     pub fn is_cut(self, scale: Scale) -> Result<bool> {
         match self.0 {
             BenchmarkTable::TpcH(table) => Ok(table.is_cut()),
@@ -90,7 +91,7 @@ impl Table {
         }
     }
 
-    /// Returns the approximate rows of a part.
+    /// Returns the approximate number of rows in a part.
     pub fn estimated_rows(self, scale: Scale, part: Part) -> Result<u64> {
         match self.0 {
             BenchmarkTable::TpcH(table) => Ok(table.estimated_rows(scale, part)),
@@ -99,7 +100,7 @@ impl Table {
         }
     }
 
-    /// Returns its columns as generated.
+    /// Returns the columns as generated.
     pub(crate) fn generated(self) -> SchemaRef {
         match self.0 {
             BenchmarkTable::TpcH(table) => table.schema(),

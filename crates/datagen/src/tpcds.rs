@@ -1,7 +1,7 @@
-//! TPC-DS: its tables, and the chunks in which rows are made.
+//! TPC-DS: its tables, and the chunks in which rows are generated.
 //!
-//! Rows are made of source rows: a ticket gives the lines of a sale and its returns. In all other tables a source row
-//! is a row.
+//! Rows are generated from source rows: a ticket yields the lines of a sale and its returns. In all other tables,
+//! each source row yields one row.
 
 use arrow::datatypes::SchemaRef;
 use tpcdsgen::config::{Session, SessionBuilder, Table};
@@ -18,11 +18,11 @@ use crate::{
     chunk::{BATCH_ROWS, GeneratedBatches, TableChunk},
 };
 
-/// Source rows of a chunk if each is a row.
+/// Source rows per chunk if each yields one row.
 const CHUNK_ROWS: u64 = 16_384;
-/// Source rows of a chunk if each is a ticket.
+/// Source rows per chunk if each is a ticket.
 const CHUNK_TICKETS: u64 = 2_048;
-/// Tables of fewer source rows are not cut into parts.
+/// Minimum number of source rows of a table that is divided into parts.
 const MIN_CUT: u64 = 1_000;
 
 /// The tables, largest first.
@@ -54,7 +54,7 @@ pub(crate) const TABLES: [Table; 25] = [
     Table::DbgenVersion,
 ];
 
-/// Applies an expression to a table's Arrow generator, of any type.
+/// Applies an expression to a table's Arrow generator, whatever its type.
 macro_rules! with_generator {
     ($table:expr, $with:ident) => {
         match $table {
@@ -102,7 +102,7 @@ fn session(scale: Scale, table: Table) -> Result<Session> {
     SessionBuilder::new().with_scale_factor(scale.factor()).build().map_err(|error| wrong(error.to_string()))
 }
 
-/// Returns the approximate rows per 1,000 source rows.
+/// Returns the approximate number of rows per 1,000 source rows.
 fn rows_of_source(table: Table) -> u64 {
     match table {
         Table::StoreSales | Table::WebSales => 12_000,
@@ -113,13 +113,13 @@ fn rows_of_source(table: Table) -> u64 {
     }
 }
 
-/// Returns the approximate rows of a part.
+/// Returns the approximate number of rows in a part.
 pub(crate) fn estimated_rows(table: Table, scale: Scale, part: Part) -> Result<u64> {
     let (start, end) = sources_of(table, scale, part)?;
     Ok((end - start) * rows_of_source(table) / 1_000)
 }
 
-/// Returns true if it is cut into parts; else all of it belongs to the first.
+/// Returns whether the table is divided into parts; otherwise all of it belongs to the first part.
 pub(crate) fn is_cut(table: Table, scale: Scale) -> Result<bool> {
     Ok(session(scale, table)?.get_scaling().get_row_count(table) >= MIN_CUT)
 }
@@ -146,7 +146,7 @@ pub(crate) fn chunks(table: Table, scale: Scale, part: Part) -> Result<Vec<Table
     Ok((start..end).step_by(length as usize).map(chunk).collect())
 }
 
-/// Makes the rows of the source rows from `first` to `last`, counted from 1.
+/// Generates the rows of the source rows `first` to `last`, counted from 1.
 pub(crate) fn batches(table: Table, scale: Scale, first: u64, last: u64) -> Result<GeneratedBatches> {
     let session = session(scale, table)?;
     macro_rules! batches {

@@ -1,6 +1,6 @@
-//! TPC-H: its tables, and the chunks in which rows are made.
+//! TPC-H: its tables, and the chunks in which rows are generated.
 //!
-//! A table is cut into chunks of equal length, numbered from 1, as the generators expect: all but the last have
+//! A table is divided into chunks of equal length, numbered from 1, as the generators expect: all but the last have
 //! `total / chunks` units. A unit is a row of the table; for partsupp, a part with its four suppliers; for lineitem,
 //! an order with its one to seven lines.
 
@@ -30,9 +30,10 @@ use crate::{
     },
 };
 
-/// Approximate rows of a chunk: large enough to amortise its start, small enough that a few fit into memory.
+/// Approximate number of rows per chunk: large enough to amortize its startup, small enough that a few chunks fit
+/// into memory.
 const CHUNK_ROWS: u64 = 16_384;
-/// Numbers of chunks that are considered.
+/// Number of candidate chunk counts to try.
 const TRIED: u64 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +82,12 @@ impl TpchTable {
         }
     }
 
-    /// Returns true if it is cut into parts; else all of it belongs to the first.
+    /// Returns whether the table is divided into parts; otherwise all of it belongs to the first part.
     pub(crate) fn is_cut(self) -> bool {
         !matches!(self, Nation | Region)
     }
 
-    /// Returns the units of the whole table.
+    /// Returns the number of units in the whole table.
     fn units(self, scale: Scale) -> u64 {
         let factor = scale.factor();
         let units = match self {
@@ -100,7 +101,7 @@ impl TpchTable {
         units.unsigned_abs()
     }
 
-    /// Returns the rows of a unit; for lineitem, the average.
+    /// Returns the number of rows per unit; for lineitem, the average.
     fn rows_of_unit(self) -> u64 {
         match self {
             LineItem | PartSupp => 4,
@@ -108,13 +109,13 @@ impl TpchTable {
         }
     }
 
-    /// Returns the rows of a part; approximate for lineitem.
+    /// Returns the number of rows in a part; approximate for lineitem.
     pub(crate) fn estimated_rows(self, scale: Scale, part: Part) -> u64 {
         let (start, end) = self.units_of(scale, part);
         (end - start) * self.rows_of_unit()
     }
 
-    /// Returns the units of a part, cut as in the reference generator: the last part has the remainder.
+    /// Returns the units of a part, divided as in the reference generator: the last part gets the remainder.
     fn units_of(self, scale: Scale, part: Part) -> (u64, u64) {
         let units = self.units(scale);
         let number = u64::from(part.number());
@@ -148,7 +149,7 @@ impl TpchTable {
         (number_of(start)..=number_of(end - 1)).map(chunk).collect()
     }
 
-    /// Returns the rows of the units in a range.
+    /// Returns the number of rows in a range of units.
     fn rows_between(self, from: u64, to: u64) -> u64 {
         if self != LineItem || from == to {
             return (to - from) * self.rows_of_unit();
@@ -218,7 +219,7 @@ impl TpchTable {
         }
     }
 
-    /// Returns the comments from a unit on: their seed and their average length are those of the reference generator.
+    /// Returns the comments starting at a unit; their seed and average length are those of the reference generator.
     fn comments(self, first: u64) -> CommentGenerator {
         let (seed, average, rows) = match self {
             LineItem => (1_095_462_486, 27.0, 7),
@@ -234,7 +235,8 @@ impl TpchTable {
     }
 }
 
-/// Returns a number of chunks of about `length` units such that the last is hardly longer than the others.
+/// Returns a number of chunks of about `length` units, chosen so that the last chunk is hardly longer than the
+/// others.
 fn chunk_count(units: u64, length: u64) -> u64 {
     let least = units.div_ceil(length).max(1);
     (least..least + TRIED).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)

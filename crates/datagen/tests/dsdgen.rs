@@ -13,10 +13,10 @@ use tpcdsgen::{
     row::*,
 };
 
-/// Spans several chunks of every table with this many rows.
+/// Number of rows to compare, which spans several chunks of every table that has that many.
 const FIRST_ROWS: usize = 60_000;
 
-/// Returns the lines of a batch as in `.dat`: each value, empty for null, followed by a bar.
+/// Returns the lines of a batch in `.dat` format: each value, empty for null, followed by a bar.
 fn lines(batch: &RecordBatch) -> Vec<String> {
     let plain = |column: &ArrayRef| match column.data_type() {
         DataType::Dictionary(_, values) => cast(column, values).unwrap(),
@@ -30,7 +30,7 @@ fn lines(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(line).collect()
 }
 
-/// Returns true if the values are equal, up to digits after the point: `-5` equals `-5.00`.
+/// Returns whether the values are equal, ignoring trailing zeros after the point: `-5` equals `-5.00`.
 fn is_same(one: &str, other: &str) -> bool {
     fn value(text: &str) -> &str {
         if !text.contains('.') || text.parse::<f64>().is_err() {
@@ -41,7 +41,7 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || one.split('|').map(value).eq(other.split('|').map(value))
 }
 
-/// Asserts that both have the same first `most` rows.
+/// Asserts that the first `most` rows are equal.
 fn compare(name: &str, theirs: impl Iterator<Item = String>, most: usize) {
     let table = Benchmark::TpcDs.table(name).unwrap();
     let batches = table.stream(Scale::new(1.0).unwrap(), Part::WHOLE, 2).unwrap();
@@ -67,7 +67,7 @@ fn compare_all(most: usize) {
             compare(Table::$table.get_name(), theirs, most);
         })*};
     }
-    // Without dbgen_version, which holds the time of its generation.
+    // Excludes dbgen_version, which contains the time of its generation.
     compare! {
         CallCenterRowGenerator CallCenter,
         CatalogPageRowGenerator CatalogPage,

@@ -1,4 +1,4 @@
-//! Runs whose files are objects of a store.
+//! Runs that write their files to an object store.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use stylobate_columnar::orc::OrcCompression;

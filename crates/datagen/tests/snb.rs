@@ -1,4 +1,4 @@
-//! The social network: counts, valid ends of edges, and reproducible randomness.
+//! The social network: counts, valid endpoints of edges, and reproducible randomness.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -36,7 +36,7 @@ fn table(name: &str) -> Table {
     Benchmark::Snb.table(name).unwrap()
 }
 
-/// Returns all rows of a part in one batch, dictionaries and views as plain strings.
+/// Returns all rows of a part in one batch, with dictionaries and views as plain strings.
 fn read(table: Table, factor: f64, part: Part, threads: usize) -> RecordBatch {
     let stream = table.stream(scale(factor), part, threads).unwrap();
     let plain = |field: &Field| match field.data_type() {
@@ -173,7 +173,7 @@ fn every_edge_leads_from_and_to_what_is_there() {
         assert!(sources.iter().all(|id| ids[source].contains(id)), "{name}");
         assert!(destinations.iter().all(|id| ids[destination].contains(id)), "{name}");
         assert!(sources.iter().zip(&destinations).all(|(source, destination)| source != destination));
-        // They are spread over all possible ends: most have some.
+        // The edges are spread over all possible endpoints, most of which have some.
         let distinct = destinations.iter().collect::<HashSet<_>>().len();
         assert!(distinct * 10 > ids[destination].len().min(batch.num_rows()) * 6, "{name}: {distinct}");
         together.entry(mixed).or_default().push(batch);

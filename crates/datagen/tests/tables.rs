@@ -1,4 +1,4 @@
-//! Tables as streams: row counts, parts that make the whole, and independence of threads.
+//! Tables as streams: row counts, parts that make up the whole, and independence of the number of threads.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use arrow::{
@@ -129,7 +129,7 @@ fn parts_follow_on_each_other_and_make_the_whole() {
 fn a_part_of_tpch_is_what_the_reference_generator_makes_of_it() {
     let table = Benchmark::TpcH.table("lineitem").unwrap();
     for number in [1, 2, 3, 7] {
-        // Their boundaries lie within chunks.
+        // The boundaries of the parts lie within chunks.
         let ours = read(table, 0.05, Part::new(number, 7).unwrap(), 2);
         let theirs = tpchgen::generators::LineItemGenerator::new(0.05, number as i32, 7);
         let theirs: Vec<_> = tpchgen_arrow::LineItemArrow::new(theirs).map(Result::unwrap).collect();

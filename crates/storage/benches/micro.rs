@@ -1,6 +1,6 @@
-//! Reads of ranges that are in memory: by the object store's `get_range`, and of an object that is open.
+//! Reads of ranges that are in memory: through the object store's `get_range`, and from an open object.
 //!
-//! No byte is copied, so the size of a range should not matter.
+//! Reads do not copy bytes, so the size of a range should not matter.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::{ops::Range, sync::Arc, time::Duration};
@@ -15,15 +15,15 @@ use stylobate_storage::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// The allocator of the command and of the Python package.
+/// The allocator used by the command and the Python package.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Bytes of the object: 64 pages.
+/// Size of the object: 64 pages.
 const OBJECT: u64 = 64 << 20;
-/// Bytes of a range: a block, and a page.
+/// Sizes of the ranges: a block and a page.
 const RANGES: [u64; 2] = [64 << 10, 1 << 20];
-/// Random ranges that are read, again and again.
+/// Number of random ranges, which are read repeatedly.
 const READS: usize = 1000;
 
 fn main() {
@@ -58,7 +58,7 @@ impl WarmObject {
         Self { store, path, runtime }
     }
 
-    /// Measures reads of one range after another, each within a page.
+    /// Measures reads of one range after another, each within one page.
     fn bench(&self, bencher: Bencher, length: u64, read: impl Fn(Range<u64>) -> Bytes) {
         let mut random = StdRng::seed_from_u64(1);
         let starts = (0..READS).map(|_| random.random_range(0..OBJECT / length) * length);

@@ -1,5 +1,5 @@
-//! Wraps an object store in the read-through cache: the second read comes from memory, and after a restart the disk tier
-//! serves it.
+//! Wraps an object store in the read-through cache: the second read is served from memory, and after a restart reads
+//! are served from disk.
 
 use std::{error::Error, path::Path as FilePath, sync::Arc};
 
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(stats.bytes_origin, 3_000_000, "the second read sent no request to the origin");
     assert!(stats.bytes_memory >= 3_000_000);
 
-    // Writes the pages that are not on disk yet, and releases the folder.
+    // Writes queued pages to disk, and releases the folder.
     cache.close().await?;
     drop((store, cache));
 
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Opens a cache with a disk tier in `folder`, and the bucket behind it.
+/// Opens a cache with a disk tier in `folder`, and a read-through store over the bucket.
 async fn open(
     bucket: Arc<dyn ObjectStore>,
     folder: &FilePath,

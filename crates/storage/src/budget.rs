@@ -39,7 +39,7 @@ pub enum Holder {
     Decodes,
     /// Bodies of uploads.
     Uploads,
-    /// Memory that callers hold even when none is free.
+    /// Memory that is reserved even if none is free.
     Other,
 }
 
@@ -55,11 +55,11 @@ pub trait Reclaim: fmt::Debug + Send + Sync {
     /// first.
     fn value(&self) -> f64;
 
-    /// Drops entries until about `bytes` are free again, and returns how many were freed; 0 if none can be.
+    /// Drops entries to free about `bytes`, and returns the number of bytes freed; 0 if none can be.
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// Divisor of the capacity that gives the floor below which one cache gives up nothing to another.
+/// Divisor of the capacity that yields the floor below which one cache gives up nothing to another.
 const FLOOR_DIVISOR: u64 = 32;
 
 /// A byte budget shared by all caches of a process. Cheap to clone: all clones share one count.
@@ -107,7 +107,7 @@ pub struct BudgetStats {
     pub capacity: u64,
     /// Bytes reserved.
     pub used: u64,
-    /// Bytes that a cache keeps when others need memory, if it has them.
+    /// Bytes that a cache may keep when others need memory.
     pub floor: u64,
     /// Every holder.
     pub holders: Vec<HolderStats>,
@@ -125,25 +125,26 @@ impl Budget {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Registers a cache that gives memory back when the budget is full, as long as it lives.
+    /// Registers a cache that gives memory back when the budget is full, for as long as the cache lives.
     pub fn register(&self, holder: Holder, cache: Weak<dyn Reclaim>) {
         let mut caches = self.shared.caches.write();
         caches.retain(|(_, cache)| cache.strong_count() > 0);
         caches.push((holder, cache));
     }
 
-    /// Reserves `bytes` until the reservation is dropped; caches make room for them. Returns `None` if they cannot.
+    /// Reserves `bytes` until the reservation is dropped, reclaiming from caches if needed. Returns `None` if they
+    /// cannot free enough.
     pub fn try_reserve(&self, holder: Holder, bytes: u64) -> Option<Reservation> {
         self.reserve(holder, bytes, false)
     }
 
-    /// Reserves `bytes` for a cache that would otherwise evict entries of its own: other caches make room only as far
-    /// as they are worth no more than this one.
+    /// Reserves `bytes` for a cache that would otherwise evict its own entries: only caches worth no more than this
+    /// one give up memory.
     pub fn try_grow(&self, holder: Holder, bytes: u64) -> Option<Reservation> {
         self.reserve(holder, bytes, true)
     }
 
-    /// Reserves `bytes` even if they are not free: for memory that is in use anyway, so that caches hold less.
+    /// Reserves `bytes` even if they are not free: accounts for memory that is in use anyway, so that caches shrink.
     pub fn hold(&self, holder: Holder, bytes: u64) -> Reservation {
         let take = |used: u64| Some(used.saturating_add(bytes));
         let before = self.shared.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
@@ -174,7 +175,7 @@ impl Budget {
         self.count(holder).bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that `holder` may come to hold if caches of others are not reclaimed.
+    /// Returns the maximum bytes that `holder` can hold without reclaiming from other caches.
     pub fn capacity_for(&self, holder: Holder) -> u64 {
         let others = self.used().saturating_sub(self.held_by(holder));
         self.capacity().saturating_sub(others)
@@ -204,7 +205,7 @@ impl Budget {
     }
 
     fn reserve(&self, holder: Holder, bytes: u64, is_growth: bool) -> Option<Reservation> {
-        // Another thread may take what this one reclaims: a few attempts, then a refusal.
+        // Another thread may take the reclaimed bytes: make a few attempts, then refuse.
         for _ in 0..4 {
             match self.take(bytes) {
                 Ok(()) => {
@@ -238,7 +239,7 @@ impl Budget {
             self.caches().into_iter().map(|(holder, cache)| (cache.value(), holder, cache)).collect();
         let own = caches.iter().filter(|(_, holder, _)| *holder == requester).map(|(value, ..)| *value);
         let own = own.fold(0.0, f64::max);
-        // Among caches of equal value, the one that needs memory gets it.
+        // Among caches of equal value, the requester's own comes last.
         caches.sort_by(|(a, holder, _), (b, other, _)| {
             a.total_cmp(b).then_with(|| (*holder == requester).cmp(&(*other == requester)))
         });
@@ -326,7 +327,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Bytes per second that a cache served recently: an exponentially decaying average.
+/// Exponentially decaying average of the bytes per second that a cache served recently.
 #[derive(Debug)]
 pub struct HitMeter {
     total: AtomicU64,
@@ -354,7 +355,7 @@ impl Default for HitMeter {
 }
 
 impl HitMeter {
-    /// Counts bytes that were served, or would have been had the cache been larger.
+    /// Counts bytes that were served, or that a larger cache would have served.
     #[inline]
     pub fn add(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
@@ -376,7 +377,7 @@ impl HitMeter {
         let kept = (-elapsed.as_secs_f64() / MEMORY.as_secs_f64()).exp();
 
         let rate = average.rate * kept + rate * (1.0 - kept);
-        // A cache that was idle for a minute is worth nothing, not slightly more than one that never answered.
+        // A cache that has been idle for a minute is worth nothing, not slightly more than one that was never hit.
         let rate = if rate < 1.0 { 0.0 } else { rate };
         *average = DecayingRate { since: now, counted: total, rate };
         rate

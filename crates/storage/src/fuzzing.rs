@@ -2,8 +2,8 @@
 
 use crate::page_cache;
 
-/// Returns whether the header of a batch on disk is unchanged by encoding and decoding it again; `None` if the bytes
-/// are no header of a log of these sizes.
+/// Returns whether decoding and re-encoding the header of a batch on disk preserves it; `None` if the bytes are not a
+/// header of a log with these sizes.
 pub fn header_survives_rewrite(bytes: &[u8], capacity: u64, page_size: u64, block_size: u64) -> Option<bool> {
     page_cache::header_survives_rewrite(bytes, capacity, page_size, block_size)
 }

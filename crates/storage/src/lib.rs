@@ -1,9 +1,10 @@
-//! Bytes of objects: a page cache in memory and on disk, and an object store that reads through it.
+//! Access to the bytes of objects: a page cache in memory and on disk, and an object store that reads through it.
 //!
-//! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: put it in the place of the bucket, and
+//! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: use it instead of the bucket, and
 //! repeated reads come from memory or disk. Nothing is ever cached under a path, only under one version of an object
-//! ([`ObjectVersion`]), so a replaced object is never answered with its old bytes. Pages, fetches and the caches above
-//! share the [`Budget`] of the [`PageCache`]. [`Sinks`] write files and objects that appear only once complete.
+//! ([`ObjectVersion`]), so a replaced object is never answered with its old bytes. Pages, fetches and the caches
+//! built on them share the [`Budget`] of the [`PageCache`]. [`Sinks`] write files and objects that appear only once
+//! complete.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -10,13 +10,13 @@ pub struct ListRequest {
     /// Keys that have this text after the prefix are rolled up into one common prefix. Empty, or `/`; a folder supports
     /// any.
     pub delimiter: String,
-    /// Key after which the listing begins.
+    /// Key to start after.
     pub start_after: Option<String>,
-    /// Prefix after whose keys the listing begins.
+    /// Prefix whose keys are all skipped: the listing starts after them.
     pub past_prefix: Option<String>,
-    /// Token of the previous page, to continue after it.
+    /// Token from the previous page, to continue after it.
     pub token: Option<String>,
-    /// Maximum objects and common prefixes of a page.
+    /// Maximum number of objects and common prefixes in a page.
     pub max_keys: usize,
 }
 
@@ -27,16 +27,16 @@ pub struct ListPage {
     pub objects: Vec<ListedKey>,
     /// The common prefixes; each ends in the delimiter.
     pub prefixes: Vec<String>,
-    /// Token to request the next page with, if there is one.
+    /// Token to request the next page with; `None` on the last page.
     pub next_token: Option<String>,
 }
 
 /// An object of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedKey {
-    /// The key. In a folder it may be one that no path can hold; see [`key_of_path`](crate::key_of_path).
+    /// The key. In a folder, it may be one that no path can hold; see [`key_of_path`](crate::key_of_path).
     pub key: String,
-    /// The object, under its path.
+    /// The object's metadata, with its path as the location.
     pub meta: ObjectMeta,
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl ReadThrough {
-    /// Returns one page of a listing, requested from the origin each time.
+    /// Returns one page of a listing, always requested from the origin.
     #[boxed]
     pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
         let asked = Instant::now();
@@ -49,7 +49,7 @@ impl ReadThrough {
     }
 }
 
-/// Requests a page of an origin that paginates; keys that the listing must not show are left out, so a page may be
+/// Requests a page from an origin that paginates. Keys that the listing must hide are left out, so a page may be
 /// short.
 async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
     let Some(native) = origin.native() else { return Ok(ListPage::default()) };
@@ -92,8 +92,8 @@ enum ListingEntry {
     Prefix,
 }
 
-/// Builds a page of an origin that lists all keys in no order: the smallest keys after the last page's. No more than a
-/// page is held at a time.
+/// Builds a page for an origin that lists all keys in arbitrary order: the smallest keys after the previous page.
+/// Holds at most one page at a time.
 async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
     let start = [&request.start_after, &request.token].into_iter().flatten().max();
     let wanted = |key: &str| {
@@ -101,7 +101,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             && start.is_none_or(|start| key > start.as_str())
             && !is_reserved_key(key)
     };
-    // One entry more than a page tells whether there is a next one.
+    // One extra entry tells whether there is a next page.
 
     let mut entries: BTreeMap<String, ListingEntry> = BTreeMap::new();
     let mut take = |key: String, entry: ListingEntry| {

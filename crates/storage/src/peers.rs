@@ -1,9 +1,9 @@
-//! The other nodes of a cluster, as a store that reads through them sees them.
+//! The other nodes of a cluster, as seen by a store that reads through them.
 //!
-//! An implementation of [`Peers`] decides which node is home of a stripe, and how nodes talk to each other.
-//! This crate decides what is asked of whom, and what counts as an answer: bytes are taken only if they are of the
-//! version that was asked for and pass the checksums of their blocks. So a peer with a wrong view, or that is slow, broken
-//! or gone, costs a request and never a wrong byte.
+//! An implementation of [`Peers`] decides which node is the home of a stripe, and how nodes communicate. This crate
+//! decides which peers to ask for which bytes, and which answers to accept: only bytes of the requested version that
+//! match the checksums of their blocks. So a peer that has a wrong view, or that is slow, broken or gone, can cost a
+//! request but never return a wrong byte.
 //!
 //! ```text
 //!   reader ─▶ own memory and disk ─▶ home ─▶ deputy ─▶ origin
@@ -42,16 +42,17 @@ impl fmt::Display for PeerId {
 
 /// The role in which a peer is asked for bytes.
 ///
-/// Roles are ordered: to answer, a peer asks others in lower roles only, and waits for no fetch of its own that asks in
-/// the same role or a higher one. So no request comes back to a node that waits for it, even if all views differ.
+/// Roles are ordered: to answer a request, a peer asks others only in lower roles, and does not wait for one of its
+/// own fetches that asks in the same or a higher role. So no request comes back to a node that is waiting for it,
+/// even if all views differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerRole {
-    /// It may have the bytes from an earlier view: answers from its memory and disk only.
+    /// May have the bytes from an earlier view: answers from its memory and disk only.
     Donor,
-    /// It owns the bytes: fetches what it misses from donors and the origin.
+    /// Owns the bytes: fetches missing ones from donors and the origin.
     Home,
-    /// It stands in for the home: fetches what it misses from the home, else the origin.
+    /// Stands in for the home: fetches missing bytes from the home, or from the origin otherwise.
     Deputy,
 }
 
@@ -64,24 +65,25 @@ pub struct PeerSource {
     pub role: PeerRole,
 }
 
-/// The sources of the bytes of one stripe of an object.
+/// The sources for the bytes of one stripe of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripeSources {
     /// End of the stripe, as an offset in the object: a multiple of the page size.
     pub end: u64,
-    /// Whether this node is home of the stripe, and keeps its pages on disk. Otherwise it keeps few, in memory.
+    /// Whether this node is the home of the stripe, and keeps its pages on disk. Other nodes keep a few of them, in
+    /// memory.
     pub is_home: bool,
-    /// The peers to ask, in this order, before the origin. For a home, its donors.
+    /// The peers to ask before the origin, in order. For a home, its donors.
     pub peers: Vec<PeerSource>,
 }
 
-/// A request to a peer for bytes of one version of an object. The version is named by all that its key in the cache
-/// consists of.
+/// A request to a peer for bytes of one version of an object. It names everything that makes up the version's cache
+/// key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRead {
     /// Path within the bucket.
     pub path: String,
-    /// The id of a version that the bucket keeps of the object; `None` if the current version is read.
+    /// Version id of a retained object version; `None` for the current version.
     #[serde(default)]
     pub kept: Option<String>,
     /// Size of the object in bytes.
@@ -90,13 +92,13 @@ pub struct PeerRead {
     pub e_tag: Option<String>,
     /// The version id, if the origin gave one.
     pub version: Option<String>,
-    /// The bytes, in whole blocks; the last block of an object may be shorter.
+    /// The requested bytes, in whole blocks; the last block of an object may be shorter.
     pub range: Range<u64>,
     /// The role in which the peer is asked.
     pub role: PeerRole,
 }
 
-/// Adjacent blocks of one page of an object. Runs follow each other: the offset is the end of the one before.
+/// Adjacent blocks of one page of an object. Runs are contiguous: each starts at the end of the previous one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRun {
     /// The bytes.
@@ -105,17 +107,17 @@ pub struct BlockRun {
     pub checksums: Box<[u64]>,
 }
 
-/// The blocks of the range of a [`PeerRead`], in order.
+/// The blocks in the range of a [`PeerRead`], in order.
 pub type BlockRuns = BoxStream<'static, Result<BlockRun, PeerError>>;
 
-/// A question to the authority of a path.
+/// A request to the authority of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribeRequest {
     /// Path within the bucket.
     pub path: String,
-    /// Whether the origin must be asked, whatever the authority knows.
+    /// Whether the authority must ask the origin, even if it knows the object.
     pub is_strict: bool,
-    /// The bytes that will be read next, if some certainly will: the authority may fetch them with the same request.
+    /// The bytes to be read next, if any certainly will be: the authority may fetch them with the same request.
     pub wanted: Option<Range<u64>>,
 }
 
@@ -134,29 +136,29 @@ pub struct DescribedObject {
     pub attributes: BTreeMap<String, String>,
     /// Headers of an origin that speaks the S3 protocol; values are Latin-1.
     pub headers: Option<Vec<(String, String)>>,
-    /// Time since the authority asked the origin. `None` if the description holds for this read only and must not be
-    /// kept, since the object is about to be replaced.
+    /// Time since the authority asked the origin. `None` if the description is valid only for this read and must not
+    /// be cached, since the object is about to be replaced.
     pub age: Option<Duration>,
 }
 
-/// The news that objects were replaced or removed.
+/// Notification that objects were replaced or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathsChanged {
-    /// Paths within the bucket; none for [`ChangeAudience::Everyone`].
+    /// Paths within the bucket; empty for [`ChangeAudience::Everyone`].
     pub paths: Vec<String>,
-    /// The role in which the peer is told.
+    /// The role in which the peer is notified.
     pub to: ChangeAudience,
 }
 
-/// The role in which a peer is told of a change.
+/// The role in which a peer is notified of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeAudience {
-    /// It is the authority: tells those that keep its answers, and answers when it has.
+    /// The authority: it notifies the peers that hold its descriptions, and answers once they have been notified.
     Authority,
-    /// It keeps an answer of the authority, and forgets it.
+    /// A peer that holds a description by the authority, and forgets it.
     Holder,
-    /// It may know any object of the bucket, which was deleted, and forgets all of them. No path is named.
+    /// A peer that may know any object of a deleted bucket, and forgets all of them. No path is named.
     Everyone,
 }
 
@@ -164,17 +166,17 @@ pub enum ChangeAudience {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The peer cannot answer, though nothing is wrong with it: a donor without the bytes, or a peer whose origin
-    /// failed. Ask the next source.
+    /// The peer cannot answer, though it is healthy: a donor without the bytes, or a peer whose origin failed. Ask
+    /// the next source.
     #[error("the peer has no answer")]
     Declined,
     /// The origin has no such object.
     #[error("no such object")]
     NotFound,
-    /// The origin has another version by now, or none. Open the object again.
+    /// The origin now has another version, or none. Open the object again.
     #[error("the object was replaced")]
     Changed,
-    /// The peer could not be asked, or its answer is none. Ask the next source; the peer is suspect.
+    /// The peer could not be reached, or its answer is invalid. Ask the next source; the peer is suspect.
     #[error("the peer failed: {reason}")]
     Failed {
         /// The problem.
@@ -186,35 +188,35 @@ pub enum PeerError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerFault {
-    /// It could not be asked, or its answer is none.
+    /// The peer could not be reached, or its answer is invalid.
     #[error("{reason}")]
     Failed {
         /// The problem.
         reason: String,
     },
-    /// Nothing came within the deadline.
+    /// Nothing arrived within the deadline.
     #[error("no answer within {0:?}")]
     Late(Duration),
     /// The answer ended early.
     #[error("the answer ended early")]
     Short,
-    /// The answer has other bytes than the block that was asked for.
+    /// The answer has different bytes than the requested block.
     #[error("wrong bytes")]
     WrongBytes,
 }
 
-/// The time that peers have to answer, after which the next source is asked.
+/// The time that peers have to answer before the next source is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerDeadlines {
-    /// Time until the first run of blocks, and until each further one, of a home or deputy. Default: 5 s.
+    /// Time for a home or deputy to send the first run of blocks, and each further one. Default: 5 s.
     pub block: Duration,
-    /// The same of a donor. Default: 200 ms.
+    /// The same for a donor. Default: 200 ms.
     pub donor: Duration,
-    /// Time until an authority describes an object, for which it may ask the origin. Default: 5 s.
+    /// Time for an authority to describe an object; it may have to ask the origin. Default: 5 s.
     pub describe: Duration,
-    /// Time until an authority was told of a write; those that it tells have a third of that. Default: 3 s.
+    /// Time to notify an authority of a write. The authority has a third of it to notify others. Default: 3 s.
     pub tell: Duration,
-    /// Time until a peer has dropped the objects with a prefix, for which it lists them. Default: 60 s.
+    /// Time for a peer to drop the objects with a prefix, which it has to list. Default: 60 s.
     pub evict: Duration,
 }
 
@@ -232,42 +234,44 @@ impl Default for PeerDeadlines {
 
 /// The other nodes of a cluster, for one bucket.
 ///
-/// Nodes must agree on the bucket's origin, spelled alike, and on the size of pages: otherwise no checksum matches.
+/// Nodes must agree on the bucket's origin, spelled identically, and on the page size: otherwise checksums do not
+/// match.
 #[async_trait]
 pub trait Peers: fmt::Debug + Send + Sync {
-    /// Returns the sources of the stripe that has the byte at `offset`. Must not block: locks are held.
+    /// Returns the sources for the stripe that contains the byte at `offset`. Must not block: the caller holds locks.
     fn stripe(&self, path: &Path, offset: u64) -> StripeSources;
 
-    /// Returns the authority of a path, the home of its first stripe; `None` if this node is. Must not block.
+    /// Returns the authority of a path, which is the home of its first stripe; `None` if it is this node. Must not
+    /// block.
     fn authority(&self, path: &Path) -> Option<PeerId>;
 
-    /// Asks a peer for bytes: the result of [`ReadThrough::read_for_peer`](crate::ReadThrough::read_for_peer) there.
-    /// Dropping the future or the stream cancels the request.
+    /// Requests bytes from a peer: the result of [`ReadThrough::read_for_peer`](crate::ReadThrough::read_for_peer)
+    /// there. Dropping the future or the stream cancels the request.
     ///
-    /// The bytes of each run must be in an allocation of their own, of their length: the cache keeps some as they are,
-    /// and counts no more than that.
+    /// The bytes of each run must be an allocation of exactly their length: the cache keeps some of them as they are,
+    /// and counts no more than their length.
     async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<BlockRuns, PeerError>;
 
     /// Asks the authority of a path for the current version: the result of
     /// [`ReadThrough::describe_for_peer`](crate::ReadThrough::describe_for_peer) there.
     async fn describe(&self, peer: &PeerId, request: DescribeRequest) -> Result<DescribedObject, PeerError>;
 
-    /// Tells a peer that objects were replaced. Ends when
-    /// [`ReadThrough::note_changed`](crate::ReadThrough::note_changed) has ended there.
+    /// Notifies a peer that objects were replaced. Completes when
+    /// [`ReadThrough::note_changed`](crate::ReadThrough::note_changed) has completed there.
     async fn tell(&self, peer: &PeerId, change: PathsChanged) -> Result<(), PeerError>;
 
-    /// Returns all other nodes that may have bytes or versions in their caches.
+    /// Returns all other nodes that may have cached bytes or versions.
     fn others(&self) -> Vec<PeerId>;
 
-    /// Asks a peer to drop all that it has cached of the objects with a prefix: the result of
+    /// Asks a peer to drop everything cached for the objects with a prefix: the result of
     /// [`ReadThrough::evict_for_peer`](crate::ReadThrough::evict_for_peer) there.
     async fn evict(&self, peer: &PeerId, prefix: &str) -> Result<u64, PeerError>;
 
-    /// Notes that a peer is suspect, for a request that was sent at `sent`. Called for each fault, including those that
-    /// [`PeerError::Failed`] reported.
+    /// Records that a peer is suspect because of a request sent at `sent`. Called for each fault, including those
+    /// reported by [`PeerError::Failed`].
     fn suspect(&self, peer: &PeerId, sent: std::time::Instant, fault: PeerFault);
 
-    /// Returns the time that peers have to answer. It is asked for once.
+    /// Returns the time that peers have to answer. Called once.
     fn deadlines(&self) -> PeerDeadlines {
         PeerDeadlines::default()
     }

@@ -1,17 +1,17 @@
-//! URLs, and texts with URLs, without the credentials in them: safe for errors, logs and names.
+//! Redacts credentials in URLs and in texts that contain URLs: safe for errors, logs and names.
 
 use std::borrow::Cow;
 
 const HIDDEN: &str = "***";
 
 /// Returns the URL without possible secrets: user and password, and the query and fragment of a web server's URL. In
-/// other URLs a `?` is a wildcard, and `abfss://container@account` names a container in the place of a user.
+/// other URLs a `?` is a wildcard, and `abfss://container@account` has a container in the position of the user.
 pub fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let scheme_name = scheme.to_ascii_lowercase();
     let is_web = is_web(scheme);
     let names_container = ["abfs", "abfss", "wasb", "wasbs"].contains(&scheme_name.as_str());
-    // A query such as `?sv=1&sig=SECRET`, and not a wildcard before `/year=2026`.
+    // A query such as `?sv=1&sig=SECRET`, not a wildcard before `/year=2026`.
     let is_query = |query: &str| query.split_once('=').is_some_and(|(name, _)| !name.contains('/'));
 
     let (authority, path) = rest.split_at(authority_end(scheme, rest));
@@ -29,11 +29,11 @@ pub fn without_credentials(url: &str) -> String {
     }
 }
 
-/// Returns the end of a URL's authority, in the text after its `://`.
+/// Returns the end of a URL's authority in the text that follows its `://`.
 ///
-/// A password may have been written unencoded, with characters that end an authority. This is recognized by a colon
-/// without a port after it, or by an `@` without a host after it, and another `@` farther on: then everything up to the
-/// last `@` is taken for user and password, lest a part of it is shown.
+/// A password may contain unencoded characters that end an authority. This is recognized by a colon without a port
+/// after it, or by an `@` without a host after it, followed by another `@`: everything up to the last `@` then counts
+/// as user and password, so that no part of it is shown.
 pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
     const ENDS: [char; 3] = ['/', '?', '#'];
     let end = rest.find(ENDS).unwrap_or(rest.len());
@@ -50,7 +50,7 @@ pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
     }
 }
 
-/// Returns whether the text in the place of host and port may be a user and the beginning of a password. Only web
+/// Returns whether the text in the position of host and port may be a user and the start of a password. Only web
 /// servers have ports: elsewhere the host is a bucket or a container.
 fn begins_password(scheme: &str, host: &str) -> bool {
     // Brackets enclose an IPv6 address.
@@ -65,7 +65,7 @@ fn is_web(scheme: &str) -> bool {
     scheme.ends_with("http") || scheme.ends_with("https")
 }
 
-/// Returns the text with every URL in it shown [`without_credentials`]: an origin's own errors may quote the request.
+/// Returns the text with all its URLs shown [`without_credentials`]: an origin's own errors may quote the request.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
@@ -134,7 +134,7 @@ mod tests {
             ("https://user:pa/ss@host:80/a?sig=x", "https://***@host:80/a?***"),
             ("https://user:pa?ss#t@host/a", "https://***@host/a"),
             ("abfss://user:pa/ss@account.dfs/x", "abfss://***@account.dfs/x"),
-            // These have a port and no password.
+            // These have a port, but no password.
             ("http://localhost:9000/npm/@scope", "http://localhost:9000/npm/@scope"),
             ("http://localhost:/a@b", "http://localhost:/a@b"),
             ("http://[::1]:9000/a@b", "http://[::1]:9000/a@b"),

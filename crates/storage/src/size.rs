@@ -41,13 +41,13 @@ impl ByteSize {
         self.0
     }
 
-    /// Returns the number of bytes, clamped to what this machine can address.
+    /// Returns the number of bytes, clamped to `usize::MAX`.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-/// The error of a text that is not a [`ByteSize`].
+/// The error for a text that is not a [`ByteSize`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a size in bytes: write a number with an optional unit, such as 512MiB or 4GiB")]
 pub struct ParseByteSizeError {

@@ -56,9 +56,9 @@ pub struct ReadStats {
     pub bytes_peer: u64,
     /// Bytes sent to peers that asked for them.
     pub bytes_to_peers: u64,
-    /// Bytes handed from the origin or a peer to the reader past the cache.
+    /// Bytes passed from the origin or a peer to the reader, bypassing the cache.
     pub bytes_passed_through: u64,
-    /// Requests past the cache that readers sent, even those that brought no byte.
+    /// Requests that bypassed the cache, including those that returned no bytes.
     pub reads_passed_through: u64,
     /// GET requests sent to the origin.
     pub origin_gets: u64,
@@ -66,21 +66,21 @@ pub struct ReadStats {
     pub origin_heads: u64,
     /// Reads sent to peers.
     pub peer_reads: u64,
-    /// Those of `peer_reads` that asked a deputy.
+    /// The subset of `peer_reads` sent to a deputy.
     pub deputy_reads: u64,
-    /// Those of `peer_reads` that asked a donor.
+    /// The subset of `peer_reads` sent to a donor.
     pub donor_reads: u64,
-    /// Lookups of versions sent to their authorities.
+    /// Version lookups sent to authorities.
     pub peer_lookups: u64,
     /// Pages fetched from the origin.
     pub pages_fetched: u64,
-    /// Pages that a reader did not fetch, since another's fetch of them was in flight.
+    /// Pages that a reader did not fetch, because another reader's fetch was in flight.
     pub waits_merged: u64,
     /// Pages fetched ahead of a reader.
     pub prefetched_pages: u64,
     /// Retries of requests to the origin.
     pub retries: u64,
-    /// Second requests sent because the first was slow.
+    /// Second requests sent because the first one was slow.
     pub hedges: u64,
     /// Fetches that found the object replaced.
     pub changed: u64,
@@ -91,7 +91,7 @@ pub struct ReadStats {
 }
 
 impl ReadCounters {
-    /// Returns the counts; the gauges (`in_flight`, `known_objects`) are left to the caller.
+    /// Returns the counters; the caller sets the gauges (`in_flight`, `known_objects`).
     pub(crate) fn snapshot(&self) -> ReadStats {
         ReadStats {
             bytes_memory: self.bytes_memory.get(),

@@ -1,4 +1,4 @@
-//! The disk tier: full pages come back, damage is a miss, a broken disk costs nothing but itself.
+//! The disk tier: full pages are recovered, damage is a miss, and a broken disk costs only its own hits.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -140,13 +140,13 @@ async fn damage_anywhere_in_a_cache_file_is_a_miss_and_never_a_wrong_byte() {
         for (file, content) in &written {
             let mut damaged = content.clone();
             match round % 4 {
-                // Bits at the head of the segment, where recovery reads.
+                // Flip bits at the head of the segment, where recovery reads.
                 0 => (0..3).for_each(|_| damaged[random(8192)] ^= 1 << random(8)),
-                // Bits anywhere.
+                // Flip bits anywhere.
                 1 => (0..40).for_each(|_| damaged[random(content.len())] ^= 1 << random(8)),
-                // A file cut short.
+                // Cut the file short.
                 2 => damaged.truncate(random(content.len())),
-                // A stretch of another block's bytes.
+                // Overwrite a stretch with bytes of another block.
                 _ => {
                     let other = &written[random(written.len())].1;
                     let from = random(other.len() / 2);
@@ -221,7 +221,7 @@ async fn the_capacity_is_a_limit_on_what_is_on_the_disk() {
     }
 }
 
-/// A process was killed when every segment of its disk held pages: the next one makes room and continues.
+/// A process is killed when all segments of its disk hold pages: the next one makes room and continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
     let killed = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
     }
     settled(&store).await;
     cache.close().await.unwrap();
-    // What the kill left: blocks that all hold data.
+    // The kill left only blocks that hold data.
     let blocks = block_files(killed.path());
     let folder = after.path().join(blocks[0].parent().unwrap().file_name().unwrap());
     std::fs::create_dir(&folder).unwrap();
@@ -276,7 +276,7 @@ async fn a_disk_that_takes_no_more_costs_only_its_own_hits() {
     let (origin, data) = origin_with(8, 4 * MIB).await;
     let (store, cache) = open(&origin, options(dir.path())).await;
     assert!(read(&store, &data[0].0).await == data[0].1);
-    // Every block becomes a device that is always full.
+    // Replace every block by a device that is always full.
     for file in block_files(dir.path()) {
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("/dev/full", &file).unwrap();

@@ -55,7 +55,7 @@ async fn a_file_written_in_place_while_it_is_read_is_not_served_torn() {
         let old = noise(4 * MIB, 2 * round);
         let new = noise(4 * MIB, 2 * round + 1);
         std::fs::write(&file, &old).unwrap();
-        // Timestamps of file systems have ticks, and a write within the same one would not be noticed.
+        // File system timestamps have a granularity, and a write within the same tick would not be noticed.
         let handle = std::fs::File::options().write(true).open(&file).unwrap();
         handle.set_modified(std::time::SystemTime::now() - Duration::from_millis(500)).unwrap();
         let mut reading = store.get(&path).await.unwrap().into_stream();

@@ -155,7 +155,7 @@ impl World {
                 self.cache.close().await.unwrap();
                 let origin = self.origin.clone();
                 let options = self.options.clone();
-                // The folder's lock is free once the old cache is gone.
+                // The folder's lock is released once the old cache is gone.
                 let idle = CacheOptions::new(ByteSize::ZERO);
                 (self.cache, self.store) = open(&origin, &idle).await;
                 while self.store.stats().in_flight > 0 {
@@ -178,7 +178,7 @@ impl World {
         self.store.get_opts(&path(object), options).await?.bytes().await
     }
 
-    /// Checks a read: it may fail while the origin does; a response must be right.
+    /// Checks a read: it may fail while the origin fails, but a response must be right.
     async fn check(&self, object: u8, range: Option<GetRange>, expected: impl Fn(&Bytes) -> Bytes) {
         match (self.read(object, range.clone()).await, self.model.get(&object)) {
             (Ok(read), Some(data)) => assert!(read == expected(data), "{range:?} of {} bytes", data.len()),

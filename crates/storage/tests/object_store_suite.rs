@@ -1,4 +1,4 @@
-//! object_store's own integration suite, on a read-through over a store in memory and over a folder.
+//! object_store's own integration suite, on a read-through over an in-memory store and over a folder.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::sync::Arc;

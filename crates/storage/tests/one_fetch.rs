@@ -1,4 +1,4 @@
-//! Bytes of a cold object cross the network once, whatever the budget, the number of readers and their order.
+//! Each byte of a cold object crosses the network once, whatever the budget, the number of readers and their order.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 
@@ -23,10 +23,10 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 64 * KIB;
 
-/// Part of the budget that pages may take when nothing else needs memory.
+/// Fraction of the budget that pages may take when nothing else needs memory.
 const PART_FOR_PAGES: f64 = 0.85;
 
-/// Parked readers are released 5 seconds after their last read, by a search once per second.
+/// Parked readers are released 5 seconds after their last read, by a search that runs once per second.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
 
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(64 << 20, 1));
@@ -40,7 +40,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns every combination of budget, page size and number of readers, over an object that is not a whole number
+    /// Returns all combinations of budget, page size and number of readers, for an object that is not a whole number
     /// of blocks.
     fn all() -> Vec<Self> {
         let object = 20 * MIB + 12_345;
@@ -55,8 +55,9 @@ impl Case {
         cases
     }
 
-    /// Returns the bytes that may be fetched for each requested byte. A page is evicted whole, and not while any of it
-    /// is held: if the budget has room for few pages, readers may hold all of them, and others read past the cache.
+    /// Returns the number of bytes that may be fetched per requested byte. A page is evicted as a whole, and never
+    /// while any of it is held: if the budget has room for only a few pages, readers may hold all of them, so that
+    /// others bypass the cache.
     fn limit(self) -> f64 {
         if self.budget / self.page < 8 { 1.1 } else { 1.02 }
     }
@@ -77,7 +78,7 @@ impl Case {
     }
 }
 
-/// A cold object at a paced origin.
+/// A cold object at a slow origin.
 struct World {
     case: Case,
     bench: Bench,
@@ -85,7 +86,7 @@ struct World {
     content: Bytes,
 }
 
-/// One reader that reads through the world, in any order.
+/// One reader, which reads in any order.
 #[derive(Clone)]
 struct Client {
     store: stylobate_storage::ReadThrough,
@@ -98,7 +99,7 @@ impl World {
         Client { store: self.bench.store.clone(), path: self.path.clone(), content: self.content.clone() }
     }
 
-    /// Runs one task per reader, all started together, and ends when all have ended.
+    /// Runs one task per reader, all started together, and returns when all have ended.
     async fn run<Work: Future<Output = ()> + Send + 'static>(&self, work: impl Fn(usize, Client) -> Work) {
         let peak = PeakUse::watch(&self.bench.cache);
         let readers = (0..self.case.readers).map(|i| tokio::spawn(work(i, self.client())));
@@ -108,14 +109,14 @@ impl World {
         peak.check();
     }
 
-    /// Checks that the origin sent no more than `limit` times the distinct bytes that readers requested.
+    /// Checks that the origin sent at most `limit` times the distinct bytes that readers requested.
     fn check_fetched(&self, asked: u64, limit: f64) {
         let fetched = self.bench.origin.bytes();
         let allowed = (asked as f64 * limit) as u64;
         assert!(fetched <= allowed, "{:?}: {fetched} bytes fetched for {asked}", self.case);
     }
 
-    /// Checks that nothing is held for readers that are gone, once parked ones have timed out.
+    /// Checks that nothing is held for readers that are gone, once parked readers have timed out.
     async fn check_at_rest(&self) {
         let cache = &self.bench.cache;
         let is_at_rest = || {
@@ -204,20 +205,20 @@ async fn open_at_once(consistency: Consistency) -> World {
     world
 }
 
-/// Lets other tasks run until a condition holds; meanwhile no time passes.
+/// Lets other tasks run until a condition holds, without advancing the clock.
 async fn until(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Returns the ranges of this length that make up an object, in order.
+/// Returns consecutive ranges of length `len` that cover an object.
 fn ranges(size: u64, len: u64) -> Vec<Range<u64>> {
     let starts = (0..size).step_by(len as usize);
     starts.map(|start| start..(start + len).min(size)).collect()
 }
 
-/// Returns the bytes of the blocks that a range touches.
+/// Returns the number of bytes in the blocks that a range overlaps.
 fn aligned_len(range: &Range<u64>) -> u64 {
     range.end.div_ceil(BLOCK) * BLOCK - range.start / BLOCK * BLOCK
 }
@@ -258,8 +259,8 @@ async fn strict_readers_of_one_object_that_start_together_fetch_it_once() {
     }
 }
 
-/// An eviction made the object one that nothing is known of, while a reader fetched its first block: the next reader
-/// opened it by a GET of the same block.
+/// An eviction dropped all knowledge of the object while a reader fetched its first block: the next reader opened it
+/// by a GET of the same block.
 #[tokio::test(start_paused = true)]
 async fn a_block_on_its_way_is_not_fetched_again_after_an_eviction() {
     for consistency in [Consistency::Immutable, Consistency::Strict] {
@@ -277,8 +278,8 @@ async fn a_block_on_its_way_is_not_fetched_again_after_an_eviction() {
     }
 }
 
-/// An eviction concurrent with the HEAD of a strict reader: the next reader opened the object by a GET of its first
-/// block, and the first one, whose response came before, fetched that block too.
+/// An eviction ran concurrently with the HEAD of a strict reader: the next reader opened the object by a GET of its
+/// first block, and the first reader, whose response had arrived earlier, fetched that block too.
 #[tokio::test(start_paused = true)]
 async fn a_strict_reader_that_asks_for_the_version_during_an_eviction_shares_its_fetch() {
     let world = open_at_once(Consistency::Strict).await;
@@ -296,8 +297,8 @@ async fn a_strict_reader_that_asks_for_the_version_during_an_eviction_shares_its
     world.check_at_rest().await;
 }
 
-/// A reader that outlived an eviction brought blocks of an object that nothing was known of any more: once it had gone,
-/// the next reader opened the object by a GET of its first page, including those blocks.
+/// A reader that outlived an eviction brought blocks of an object about which nothing was known any more: once it was
+/// gone, the next reader opened the object by a GET of its first page, including those blocks.
 #[tokio::test(start_paused = true)]
 async fn blocks_that_a_reader_brought_after_an_eviction_are_not_fetched_again() {
     for consistency in [Consistency::Immutable, Consistency::Strict] {
@@ -345,7 +346,8 @@ async fn readers_of_objects_of_their_own_fetch_each_once() {
     }
 }
 
-/// A reader cannot know where its part ends: bytes fetched ahead after that may be evicted before another reads them.
+/// A reader cannot know where its part ends: bytes fetched ahead after that may be evicted before another reader
+/// needs them.
 #[tokio::test(start_paused = true)]
 async fn readers_of_parts_of_their_own_fetch_each_once_but_for_what_was_ahead_at_the_end() {
     for case in Case::all() {
@@ -383,7 +385,7 @@ async fn readers_of_interleaved_stripes_fetch_each_once() {
     }
 }
 
-/// By chance some blocks follow one of the last that were read, as those of a sequential reader would.
+/// By chance, some blocks follow one of the blocks read last, like those of a sequential reader.
 #[tokio::test(start_paused = true)]
 async fn blocks_in_random_order_are_fetched_once() {
     for case in Case::all() {
@@ -495,8 +497,8 @@ async fn small_reads_at_random_offsets_fetch_little_more_than_their_blocks() {
     }
 }
 
-/// A read of more than may be held ahead of readers continued in requests of one block once its first pins had used
-/// that up: they were kept until the whole read had ended.
+/// A read larger than the read-ahead quota continued in requests of one block once its first pins had used up the
+/// quota: they were kept until the whole read had ended.
 #[tokio::test(start_paused = true)]
 async fn a_read_larger_than_what_may_be_held_ahead_needs_few_requests() {
     let case = Case { budget: 16 * MIB, page: MIB, object: 32 * MIB, readers: 1 };
@@ -510,7 +512,7 @@ async fn a_read_larger_than_what_may_be_held_ahead_needs_few_requests() {
     world.check_at_rest().await;
 }
 
-/// A client that stopped reading kept all that may be held ahead of readers, and others continued block by block.
+/// A client that stopped reading kept the whole read-ahead quota, and others continued block by block.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_stalls_does_not_end_the_read_ahead_of_others() {
     let case = Case { budget: 16 * MIB, page: MIB, object: 64 * MIB, readers: 1 };

@@ -26,7 +26,7 @@ async fn three() -> Cluster {
     Cluster::start([(); 3].map(|()| memory(ByteSize::mib(64))), STRIPE, Consistency::DEFAULT).await
 }
 
-/// An object of one stripe, and the nodes in the order of their ranks for it.
+/// An object of one stripe, and the nodes in rank order for it.
 struct OneStripe {
     path: Path,
     data: Bytes,
@@ -148,7 +148,7 @@ async fn a_wrong_short_or_late_answer_is_a_miss_and_makes_the_peer_suspect() {
         assert_eq!(suspects, [(object.other, object.home, suspected)], "{fault:?}");
         assert_eq!(cluster.origin.bytes(), object.data.len() as u64, "{fault:?}");
 
-        // The next read is one of what was kept.
+        // The next read is served from the cache.
         object.check(&cluster).await;
         assert_eq!(cluster.origin.bytes(), object.data.len() as u64, "{fault:?}");
     }
@@ -165,7 +165,7 @@ async fn bytes_are_right_if_all_peers_answer_wrong() {
     }
 }
 
-/// Puts a block whose home is node 1, at a cluster whose node 0 knows how long its peers usually take.
+/// Puts a block whose home is node 1, in a cluster whose node 0 knows how long its peers usually take.
 async fn block_of_a_peer(cluster: &Cluster) -> (Path, Bytes) {
     for number in 0..200 {
         let path = cluster.put(&format!("warm/{number}"), noise(BLOCK, number)).await;
@@ -208,17 +208,17 @@ async fn reads_of_a_slow_home_take_no_longer_if_the_deputy_lacks_the_bytes() {
     assert!(blocks < 300, "{blocks} of 3,000 reads were of the origin");
 }
 
-/// A cluster whose node 1 was a slow home of what node 0 read.
+/// A cluster whose node 1 was the slow home of the data that node 0 read.
 struct SlowHome {
     cluster: Cluster,
-    /// Bytes that the origin had sent before node 1 became slow.
+    /// Bytes sent by the origin before node 1 became slow.
     from_origin: u64,
 }
 
-/// Reads blocks through node 0, which node 1 is home of and node 2 the deputy, before and while node 1 is slow.
+/// Reads blocks through node 0 whose home is node 1 and whose deputy is node 2, before and while node 1 is slow.
 async fn reads_of_a_slow_home(deputy_has_bytes: bool) -> SlowHome {
     const HOP: Duration = Duration::from_millis(10);
-    // Node 0 keeps nothing: each of its reads is one from peers.
+    // Node 0 keeps nothing, so each of its reads goes to peers.
     let caches = [ByteSize::ZERO, ByteSize::mib(64), ByteSize::mib(64)].map(memory);
     let cluster = Cluster::start(caches, STRIPE, Consistency::Immutable).await;
     let data = noise(2 * MIB, 21);
@@ -226,7 +226,7 @@ async fn reads_of_a_slow_home(deputy_has_bytes: bool) -> SlowHome {
     assert_eq!(cluster.network.home(&path, 1), 1, "node 2 is the deputy of the second stripe");
     let warmed = if deputy_has_bytes { 2 } else { 1 };
     assert!(cluster.read(warmed, &path).await.unwrap() == data);
-    // Each node knows how long the origin takes, and the deputy how long its peers do.
+    // Each node knows how long the origin takes, and the deputy also knows how long its peers take.
     for node in [0, 2] {
         let own = cluster.put_at(node, "own", noise(MIB, 22)).await;
         cluster.read(node, &own).await.unwrap();
@@ -375,7 +375,7 @@ async fn objects_are_evicted_from_all_nodes() {
         assert_eq!(cluster.nodes[node].cache.stats().memory_pages, 1, "{node}");
     }
 
-    // A node that is down is left out.
+    // A node that is down is skipped.
     cluster.network.set_store(1, None);
     assert!(cluster.read(0, &path).await.unwrap() == data);
     assert_eq!(cluster.nodes[0].store.evict("").await.unwrap(), 2);
@@ -391,7 +391,7 @@ async fn pages_of_others_take_a_small_share_of_the_memory() {
     let path = cluster.put("object", data.clone()).await;
     assert!(cluster.read(0, &path).await.unwrap() == data);
 
-    // Pages that were held when the quota was exceeded leave with the next one.
+    // Pages that were held when the quota was exceeded are evicted with the next one.
     let small = cluster.put("small", noise(BLOCK, 6)).await;
     cluster.read(0, &small).await.unwrap();
     let used = cluster.nodes[0].cache.stats().memory_used;
@@ -445,7 +445,7 @@ async fn a_new_home_shows_no_version_that_only_the_former_one_takes_for_current(
     cluster.read(former, &path).await.unwrap();
     cluster.network.set_views(&[1, 2, 0]);
 
-    // The new authority is told of the write, the former one is not.
+    // The new authority is notified of the write, the former one is not.
     let home = cluster.network.home(&path, 0);
     let other = (0..3).find(|node| ![home, former].contains(node)).unwrap();
     let after = noise(BLOCK, 20);
@@ -471,7 +471,7 @@ async fn a_slow_donor_delays_a_read_for_a_moment_only() {
     assert_eq!(cluster.network.take_suspects(), [(object.deputy, object.home, late)]);
 }
 
-/// Two nodes that each take the other for the home ask each other at once. Neither answer may wait for the fetch of the
+/// Two nodes that each consider the other the home ask each other at once. Neither answer may wait for a fetch of the
 /// node that answers.
 #[tokio::test(start_paused = true)]
 async fn nodes_whose_views_contradict_do_not_wait_for_each_other() {
@@ -532,7 +532,7 @@ async fn nodes_without_memory_read_from_each_other_past_their_caches() {
     let stats = cluster.nodes[0].store.stats();
     assert!(stats.peer_reads > 0 && stats.bytes_passed_through > 0);
 
-    // A peer that breaks off is continued by another.
+    // If a peer breaks off, another one continues.
     cluster.network.spoil([AnswerFault::Break(3), AnswerFault::Flip(2), AnswerFault::End(1)]);
     for node in 0..3 {
         assert!(cluster.read(node, &path).await.unwrap() == data);
@@ -590,7 +590,7 @@ async fn a_peer_gets_runs_of_whole_blocks_of_one_page() {
     let meta = cluster.nodes[0].store.head(&path).await.unwrap();
     let home = cluster.network.home(&path, 0);
 
-    // Cold, from pieces that begin within a page, and from memory.
+    // Read cold, from pieces that begin within a page, and from memory.
     let parts = [BLOCK..3 * BLOCK, 2 * BLOCK..9 * BLOCK, 0..data.len(), 0..data.len(), 5 * BLOCK..6 * BLOCK];
     for range in parts {
         let read = PeerRead {
@@ -616,7 +616,7 @@ async fn a_peer_gets_runs_of_whole_blocks_of_one_page() {
         assert_eq!(position, range.end);
     }
 
-    // The others check what they get: pieces of pages, and whole ones.
+    // The other nodes verify the pieces and whole pages that they receive.
     let other = &cluster.nodes[(home + 1) % 3].store;
     let part = other.get_range(&path, 2 * BLOCK as u64 + 1..5 * BLOCK as u64).await.unwrap();
     assert!(part == data.slice(2 * BLOCK + 1..5 * BLOCK));

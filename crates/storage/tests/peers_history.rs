@@ -1,12 +1,12 @@
-//! Random histories of a cluster in virtual time: readers, writers, crashes, partitions, slow links and changes of views.
+//! Random histories of a cluster in virtual time: readers, writers, crashes, partitions, slow links and view changes.
 //!
-//! Each seed is one history, over the views and the placement of the crate `stylobate-client`. Of every read is checked
-//! that its bytes are of one version, that it fails only if the object was replaced meanwhile, and that it shows no
-//! version older than the rule allows. While nodes have one view and nothing is broken, reads through any nodes never
-//! go back in time, acknowledged writes are seen by all, and, without writes through nodes, the origin sends no byte of
-//! a version twice.
+//! Each seed is one history, using the views and the placement of the crate `stylobate-client`. For every read, the
+//! test checks that all bytes belong to one version, that it fails only if the object was replaced in the meantime,
+//! and that its version is no older than the rule allows. While all nodes have the same view and no fault is active,
+//! reads through any nodes never go back in time and see all acknowledged writes; without writes through nodes, the
+//! origin sends no byte of a version twice.
 //!
-//! `STYLOBATE_HISTORIES` is the number of seeds of each test, and `STYLOBATE_FIRST_HISTORY` the first one.
+//! `STYLOBATE_HISTORIES` sets the number of seeds per test, and `STYLOBATE_FIRST_HISTORY` the first one.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod cluster;
@@ -32,13 +32,13 @@ use stylobate_storage::{ByteSize, CacheOptions, Consistency, ReadThrough};
 use support::Sent;
 use tokio::time::{Instant, sleep};
 
-/// Histories of each test, unless the environment says otherwise: a thousand in all.
+/// Histories per test, unless the environment overrides it: a thousand in total.
 const HISTORIES: u64 = 334;
 
 const PAGE: u64 = 4 << 10;
 const STRIPE: u64 = 16 << 10;
 const MAX_RECORDS: u64 = 4_000;
-/// Each record of an object names the object, its version, and its own number.
+/// Each record of an object contains the object, its version, and the number of the record.
 const RECORD: u64 = 16;
 const OBJECTS: u64 = 4;
 const CLIENTS: u64 = 4;
@@ -48,14 +48,14 @@ const TTL: Duration = Duration::from_secs(2);
 /// Time that a question travels, by which an answer may be older than the rule allows.
 const TRAVEL: Duration = Duration::from_millis(100);
 
-/// Time after a fault until nothing that began before it can be shown: an answer may take as long as all deadlines, and
-/// is kept for the time of the rule.
+/// Time after a fault until nothing that began before it can be shown: an answer may take as long as all deadlines,
+/// and is cached for as long as the rule allows.
 const RECOVERY: Duration = Duration::from_secs(12);
 
-/// What may happen in a history.
+/// The events that may happen in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
-    /// Objects are replaced past the cluster, if at all.
+    /// Objects are replaced only past the cluster, if at all.
     Calm,
     /// Objects are written and evicted through nodes, and replaced past them.
     Busy,
@@ -94,11 +94,11 @@ fn content(object: u64, version: u64, records: u64) -> Bytes {
     bytes.into()
 }
 
-/// Returns the version that bytes from `offset` on belong to.
+/// Returns the version of the bytes that start at `offset`.
 ///
 /// # Panics
 ///
-/// If they are of several versions, of another object, or of another place in it.
+/// If they belong to several versions, to another object, or to another offset.
 fn version_of(object: u64, offset: u64, bytes: &[u8]) -> u64 {
     let mut found = None;
     for (at, record) in bytes.chunks(RECORD as usize).enumerate() {
@@ -111,7 +111,7 @@ fn version_of(object: u64, offset: u64, bytes: &[u8]) -> u64 {
     found.expect("at least one record")
 }
 
-/// A version of an object, from the moment at which the origin had it.
+/// A version of an object, from the time at which the origin had it.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     at: Instant,
@@ -119,17 +119,17 @@ struct Written {
     records: u64,
 }
 
-/// What is known of an object.
+/// The state of an object.
 #[derive(Debug, Default)]
 struct ObjectHistory {
     written: Vec<Written>,
-    /// The latest version that a read has shown, or a write has acknowledged, since the last fault.
+    /// The latest version that a read has returned, or a write has acknowledged, since the last fault.
     shown: u64,
 }
 
 impl ObjectHistory {
-    /// Returns the versions that a read between two moments may show: the first one that was current at `from`, and the
-    /// last one at `to`.
+    /// Returns the versions that a read between two times may return: the first one that was current at `from`, and
+    /// the last one at `to`.
     fn between(&self, from: Instant, to: Instant) -> (u64, u64) {
         let last_at = |moment: Instant| {
             let before = self.written.iter().rev().find(|written| written.at <= moment);
@@ -143,11 +143,11 @@ impl ObjectHistory {
     }
 }
 
-/// Faults at the moment, and when the last one ended.
+/// Active faults, and the end of the last one.
 #[derive(Debug)]
 struct Faults {
     ongoing: u32,
-    /// Counts beginnings and ends.
+    /// Counts starts and ends of faults.
     changes: u64,
     over_since: Option<Instant>,
 }
@@ -164,7 +164,7 @@ struct World {
     cluster: Cluster,
     caches: Vec<CacheOptions>,
     objects: Vec<Mutex<ObjectHistory>>,
-    /// One writer at a time, so that versions are written in the order of their numbers.
+    /// Allows one writer at a time, so that versions are written in numeric order.
     writing: Vec<tokio::sync::Mutex<()>>,
     faults: Mutex<Faults>,
     next_version: AtomicU64,
@@ -217,7 +217,7 @@ impl World {
         self.objects[object as usize].lock().written.push(written);
     }
 
-    /// Replaces an object past the cluster.
+    /// Replaces an object at the origin, past the cluster.
     async fn replace(&self, object: u64, records: u64) {
         let _alone = self.writing[object as usize].lock().await;
         let (version, bytes) = self.next(object, records);
@@ -225,7 +225,8 @@ impl World {
         self.note_written(object, version, records);
     }
 
-    /// Writes an object through a node. The origin has it at once: the rest of the time, the other nodes are told.
+    /// Writes an object through a node. The origin has it at once; the rest of the time is spent notifying the other
+    /// nodes.
     async fn write(&self, store: &ReadThrough, object: u64, records: u64) {
         let _alone = self.writing[object as usize].lock().await;
         let (version, bytes) = self.next(object, records);
@@ -279,7 +280,7 @@ impl World {
         let bytes = match read {
             Ok(bytes) => bytes,
             Err(error) => {
-                // A range may lie outside of a version that is shorter.
+                // A range may lie outside a shorter version.
                 let was_written = history.was_written_between(began - TTL - TRAVEL, now);
                 assert!(was_written, "object {object}, {:?} after {began:?}: {error}", now - began);
                 return;
@@ -290,7 +291,7 @@ impl World {
             return;
         }
 
-        // A range that the object's end cuts may end within a record of a longer version.
+        // A range cut off by the object's end may end within a record of a longer version.
         let whole = bytes.len() as u64 / RECORD * RECORD;
         let version = version_of(object, offset, &bytes[..whole as usize]);
         let written = history.written.iter().find(|written| written.version == version).unwrap();
@@ -327,7 +328,7 @@ impl World {
             match rng.random_range(0..100) {
                 0..4 => self.replace(object, records).await,
                 4..10 if self.weather != Weather::Calm => self.write(&store, object, records).await,
-                // It may be replaced meanwhile.
+                // The object may be replaced in the meantime.
                 10..12 => drop(store.warm(&path_of(object)).await),
                 12 if self.weather != Weather::Calm => {
                     store.evict(path_of(object).as_ref()).await.unwrap();
@@ -351,7 +352,7 @@ impl World {
         faults.over_since = Some(Instant::now());
     }
 
-    /// Lets something go wrong for a while.
+    /// Injects a fault for a while.
     async fn fault(&self, rng: &mut StdRng) {
         let nodes = self.caches.len();
         let all: Vec<usize> = (0..nodes).collect();
@@ -362,13 +363,13 @@ impl World {
 
         self.begin_fault();
         match rng.random_range(0..5) {
-            // It crashes, and comes back with an empty cache.
+            // A node crashes, and comes back with an empty cache.
             0 => {
                 network.set_store(node, None);
                 sleep(a_while).await;
                 drop(self.cluster.open(node, self.caches[node].clone(), Consistency::Ttl(TTL)).await);
             }
-            // It is cut off from all others, or from one.
+            // A node is cut off from all others, or from one.
             1 => {
                 let from = rng.random_range(1..=others.len());
                 others.iter().take(from).for_each(|other| network.cut(node, *other));
@@ -381,7 +382,7 @@ impl World {
                 sleep(a_while).await;
                 *self.cluster.origin.latency.lock() = latency;
             }
-            // It leaves, one node after the other hears of it, and it comes back.
+            // A node leaves, the others hear of it one by one, and it comes back.
             3 => {
                 for observer in &all {
                     network.set_view(*observer, &others);
@@ -392,7 +393,7 @@ impl World {
                     sleep(a_while / nodes as u32).await;
                 }
             }
-            // Each node believes something else.
+            // Each node has a different view.
             _ => {
                 for observer in &all {
                     let mut view: Vec<usize> = all.iter().copied().filter(|_| rng.random_bool(0.6)).collect();
@@ -429,7 +430,7 @@ impl World {
     }
 }
 
-/// Returns the reads of a history, and those of them in calm times.
+/// Returns the number of reads in a history, and the number of reads in calm times.
 async fn history(weather: Weather, seed: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let world = World::new(weather, &mut rng).await;
@@ -465,7 +466,7 @@ fn histories(weather: Weather) {
     assert!(calm_reads > 0 || count < 10, "{all_reads} reads, none of them in calm times");
 }
 
-/// Names the seed of a history that fails.
+/// Reports the seed of a history that fails.
 struct SeedOnPanic {
     weather: Weather,
     seed: u64,

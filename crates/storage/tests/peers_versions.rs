@@ -1,4 +1,4 @@
-//! Versions in a cluster: as fresh as on one node, seen alike through all nodes, and never older after a write.
+//! Versions in a cluster: as fresh as on one node, consistent across nodes, and never older after a write.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod cluster;
@@ -37,7 +37,7 @@ async fn check_all(cluster: &Cluster, path: &Path, expected: &Bytes, what: &str)
     }
 }
 
-/// Returns bytes that no other call returns.
+/// Returns bytes that differ from those of all other calls.
 fn new_bytes() -> Bytes {
     static SEED: AtomicU64 = AtomicU64::new(1);
     noise(BLOCK, SEED.fetch_add(1, Ordering::Relaxed))
@@ -60,8 +60,8 @@ async fn strict_reads_ask_the_origin_each_time_through_any_node() {
     assert_eq!(cluster.network.take_suspects(), []);
 }
 
-/// The GET that opens a cold object is answered late, with the version that was current when it was sent. Meanwhile and
-/// afterwards, all who ask later see the newer one.
+/// The GET that opens a cold object is answered late, with the version that was current when it was sent. Readers
+/// that ask later, before or after that answer, see the newer version.
 #[tokio::test(start_paused = true)]
 async fn strict_reads_do_not_go_back_when_a_later_question_is_answered_first() {
     for late in NODES {
@@ -130,7 +130,7 @@ async fn a_cold_read_through_any_node_is_one_request_of_the_origin() {
 #[tokio::test(start_paused = true)]
 async fn an_acknowledged_write_through_any_node_is_seen_through_all() {
     for writer in NODES {
-        // Nothing but the news of the write ends the life of a version.
+        // Only the notification of a write ends the life of a version.
         let cluster = three(Consistency::Immutable).await;
         let store = cluster.nodes[writer].store.clone();
         let data = new_bytes();
@@ -232,7 +232,7 @@ async fn a_version_from_a_former_authority_is_asked_for_again() {
         let path = cluster.put("object", before.clone()).await;
         check_all(&cluster, &path, &before, "before").await;
 
-        // The next node becomes the authority, which does not know who keeps the version.
+        // The next node becomes the authority, and does not know which nodes hold the version.
         cluster.network.set_views(&[1, 2, 0]);
         let after = new_bytes();
         cluster.nodes[writer].store.put(&path, after.clone().into()).await.unwrap();
@@ -240,7 +240,7 @@ async fn a_version_from_a_former_authority_is_asked_for_again() {
     }
 }
 
-/// One node finds out that an object was replaced past the cluster. From then on, no node shows the former version,
+/// One node finds out that an object was replaced past the cluster. From then on, no node returns the former version,
 /// though all of them could for hours.
 #[tokio::test(start_paused = true)]
 async fn reads_through_other_nodes_do_not_go_back_to_a_replaced_version() {

@@ -1,4 +1,4 @@
-//! One fetch per page for any number of readers; never a mixed, stale or short response; failures that heal.
+//! One fetch per page for any number of readers; never a mixed, stale or short response; failures that recover.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -114,7 +114,7 @@ async fn a_cancelled_reader_does_not_cancel_the_fetch_of_others() {
         tokio::spawn(async move { store.get(&path).await.unwrap().bytes().await.unwrap() })
     };
     *bench.origin.pace.lock() = Duration::from_millis(5);
-    // The first reader starts the request, and is dropped before its response, and while the bytes come.
+    // The first reader starts the request, and is dropped before its response arrives, or while the bytes arrive.
     for wait in [10, 90] {
         bench.store.invalidate(&path);
         let first = read();
@@ -171,7 +171,7 @@ async fn a_passing_failure_is_not_seen_by_the_reader() {
         let path = bench.put("a", data.clone()).await;
         bench.origin.fail_next([fault, fault]);
         assert_eq!(bench.read(&path).await.unwrap(), data, "{fault:?}");
-        // A first request that is refused is followed by a HEAD, which counts as no retry.
+        // A first request that is refused is followed by a HEAD, which does not count as a retry.
         assert!(bench.store.stats().retries >= 1, "{fault:?}");
         assert_eq!(bench.read(&path).await.unwrap(), data, "{fault:?} from the cache");
     }
@@ -184,7 +184,7 @@ async fn a_truncated_or_overlong_answer_is_an_error_and_not_cached() {
         let data = noise(MIB, 11);
         let path = bench.put("a", data.clone()).await;
         bench.origin.fail_next([fault; 12]);
-        // A reader may have had all its bytes before the origin sent too many.
+        // A reader may have received all its bytes before the origin sent too many.
         let read = bench.read(&path).await;
         assert!(read.is_err() || (fault == Fault::Overrun(5) && read.unwrap() == data), "{fault:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -394,7 +394,7 @@ async fn conditions_are_answered_from_what_is_known_and_asked_again_before_a_ref
     assert!(matches!(same, Err(object_store::Error::NotModified { .. })));
     assert_eq!(bench.origin.heads(), 1);
 
-    // Another client replaced the object, and this one already knows its ETag.
+    // Another client replaced the object, and this client already knows the new ETag.
     let data = noise(10, 30);
     bench.put("a", data.clone()).await;
     let new = bench.origin.memory.head(&path).await.unwrap().e_tag.unwrap();
@@ -447,8 +447,8 @@ async fn warming_loads_and_evicting_drops() {
     assert_eq!(bench.origin.gets(), gets + 2, "the first page, then the second");
 }
 
-/// The GET that opens a cold object is answered late, with the version that was current when it was sent. Meanwhile and
-/// afterwards, all who ask later see the newer one.
+/// The GET that opens a cold object is answered late, with the version that was current when it was sent. Readers
+/// that ask later, before or after that answer, see the newer version.
 #[tokio::test(start_paused = true)]
 async fn strict_reads_do_not_go_back_when_a_head_overtakes_the_opening_get() {
     let bench = bench(CacheOptions::new(ByteSize::mib(64)), Consistency::Strict, quick()).await;

@@ -1,5 +1,5 @@
 //! Random readers over one cache: whatever they request, cancel or leave unread, their bytes are right, no block is
-//! fetched twice at a time, and memory held for them is free when they are gone.
+//! fetched twice concurrently, and memory held for them is free once they are gone.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -35,7 +35,7 @@ const MAX_SIZE: usize = 600_000;
 const OBJECTS: u8 = 3;
 const STREAMS: usize = 6;
 
-/// Parked readers are released 5 seconds after their last read, by a search once per second.
+/// Parked readers are released 5 seconds after their last read, by a search that runs once per second.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
 
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(4 << 20, 5));
@@ -43,7 +43,7 @@ static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(4 << 20, 5));
 /// One version of one object: its path and ETag.
 type Version = (String, Option<String>);
 
-/// Blocks that the origin sends now, and those that were requested so far.
+/// Blocks that the origin is sending, and those requested so far.
 #[derive(Debug, Default)]
 struct FetchLog {
     active: HashMap<(Version, u64), u32>,
@@ -56,7 +56,7 @@ struct FetchLog {
 struct Logging {
     inner: Arc<Counting>,
     block: u64,
-    /// Maximum bytes of one chunk of a response.
+    /// Maximum size of a chunk of a response.
     chunk: usize,
     log: Arc<Mutex<FetchLog>>,
 }
@@ -87,7 +87,7 @@ impl ActiveBlocks {
         Self { log: log.clone(), version, block, blocks }
     }
 
-    /// Notes that all bytes before an offset in the object were sent.
+    /// Records that all bytes before an offset in the object were sent.
     fn sent_to(&mut self, offset: u64) {
         self.end_before(offset / self.block);
     }
@@ -183,7 +183,7 @@ fn cut(chunk: Result<Bytes>, len: usize) -> Vec<Result<Bytes>> {
     }
 }
 
-/// A cache, an origin, and the options of reads.
+/// A cache, an origin, and read options.
 #[derive(Clone, Debug)]
 struct Setup {
     page: u64,
@@ -225,7 +225,7 @@ fn setup() -> impl Strategy<Value = Setup> {
 enum Read {
     Whole(u8),
     Range(u8, usize, usize),
-    /// Ranges in order, with a pause between two of them.
+    /// Reads ranges in order, with a pause in between.
     InOrder {
         object: u8,
         start: usize,
@@ -240,25 +240,25 @@ enum Read {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Begins a GET, which is read by [`Step::Take`].
+    /// Begins a GET, which [`Step::Take`] reads.
     Open {
         stream: usize,
         object: u8,
         start: usize,
         len: usize,
     },
-    /// Reads some chunks of a GET that was begun.
+    /// Reads some chunks of an open GET.
     Take {
         stream: usize,
         chunks: usize,
     },
-    /// Drops a GET that was begun.
+    /// Drops an open GET.
     Close(usize),
     Await(Read),
     Spawn(Read),
-    /// The same read by several readers that start together.
+    /// Runs the same read by several readers that start together.
     Together(Read, usize),
-    /// Cancels the reads that were spawned.
+    /// Cancels the spawned reads.
     Cancel,
     Pause(u64),
     Evict(u8),
@@ -299,7 +299,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps after which reads may fail, and blocks be fetched again.
+/// Generates steps after which reads may fail, and blocks may be fetched again.
 fn disturbance() -> impl Strategy<Value = Step> {
     let fault = prop_oneof![
         Just(Fault::Refuse),
@@ -337,7 +337,7 @@ impl Shared {
         }
     }
 
-    /// Checks bytes of unknown version: they must be those of one version of the object.
+    /// Checks bytes of unknown version: they must belong to one version of the object.
     fn check(&self, object: u8, start: usize, read: &Bytes) {
         let versions = self.versions.lock();
         let of_object = versions.iter().filter(|((name, _), _)| *name == path(object).to_string());
@@ -423,16 +423,16 @@ impl Shared {
     }
 }
 
-/// A GET that was begun.
+/// An open GET.
 struct OpenGet {
     shared: Shared,
-    /// The bytes that it has still to bring.
+    /// The bytes that it has yet to return.
     content: Bytes,
     chunks: BoxStream<'static, Result<Bytes>>,
 }
 
 impl OpenGet {
-    /// Reads some chunks. Returns the rest, if there is one.
+    /// Reads some chunks. Returns the remaining GET, unless it has ended.
     async fn take(mut self, count: usize) -> Option<Self> {
         for _ in 0..count {
             let Some(chunk) = self.chunks.next().await else {
@@ -569,7 +569,7 @@ impl World {
         assert!(stats.used <= stats.capacity && held == stats.used, "{stats:?}");
     }
 
-    /// Ends all readers, and checks that nothing is held for them and how often each block was fetched.
+    /// Ends all readers, checks that nothing is held for them, and checks how often each block was fetched.
     async fn end(mut self) {
         self.join_spawned().await;
         self.streams.clear();
@@ -585,7 +585,7 @@ impl World {
         assert_eq!(self.cache.budget().used(), stats.memory_used);
         self.check_budget();
 
-        // A read past the cache, for lack of memory, fetches blocks regardless of others; so does one that was
+        // A read that bypassed the cache for lack of memory fetches blocks regardless of others; so does one that was
         // cancelled or failed before its first byte.
         if self.shared.store.stats().reads_passed_through > 0 {
             return;
@@ -607,7 +607,7 @@ fn path(object: u8) -> Path {
     Path::from(format!("o{object}"))
 }
 
-/// Runs the steps in a paused clock: timers fire in their order, and at once.
+/// Runs the steps with a paused clock: timers fire in order, and immediately.
 fn run(setup: &Setup, steps: &[Step]) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -641,8 +641,8 @@ proptest! {
     }
 }
 
-/// An eviction at the very time at which two strict readers had their HEAD answered: one opened the object by a GET of
-/// its first page, as one that nothing is known of, and the other fetched that page too.
+/// An eviction ran exactly when the HEADs of two strict readers were answered: one reader opened the object by a GET
+/// of its first page, since nothing was known about it, and the other fetched that page too.
 #[test]
 fn strict_readers_beside_an_eviction_fetch_each_block_once() {
     let setup = Setup {
@@ -666,7 +666,7 @@ fn strict_readers_beside_an_eviction_fetch_each_block_once() {
     run(&setup, &steps);
 }
 
-/// The same reads on several threads, with the machine's order of events.
+/// Runs the same reads on several threads, where the machine decides the order of events.
 #[test]
 fn readers_on_several_threads_leave_nothing_behind() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();

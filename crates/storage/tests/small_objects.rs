@@ -1,4 +1,4 @@
-//! Many small objects at a time through a cache that has hardly more memory than a page.
+//! Many small objects at once, through a cache with little more memory than a page.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -11,7 +11,7 @@ use support::{bench, noise, quick};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_costs_one_request_in_little_memory() {
-    // A quarter is for fetches in flight: two pages.
+    // A quarter of it is for fetches in flight: two pages.
     let bench = bench(CacheOptions::new(ByteSize::mib(8)), Consistency::DEFAULT, quick()).await;
     let mut objects = Vec::new();
     for at in 0..24 {

@@ -1,4 +1,4 @@
-//! Connections to the S3 doors of nodes.
+//! Connections to the S3 listeners of nodes.
 
 use std::{fmt, sync::Arc};
 
@@ -14,17 +14,17 @@ use parking_lot::Mutex;
 use super::failure::NodeFault;
 use crate::address::NodeAddress;
 
-/// Attempts of a request of a multipart upload after the first: its parts cannot go to another node.
+/// Retries of requests in a multipart upload: its parts cannot go to another node.
 const UPLOAD_RETRIES: usize = 3;
-/// Region that requests are signed for if the builder has none, as object_store does.
+/// Region to sign requests for if the builder has none; the same default as object_store's.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// Stores of the bucket at one node.
+/// Stores for the bucket at one node.
 #[derive(Clone, Debug)]
 pub struct NodeStores {
     /// For single requests: fails at once, so that the next node is asked.
     pub requests: Arc<dyn ObjectStore>,
-    /// For multipart uploads, which stay on their node: may send a request again.
+    /// For multipart uploads, which stay on their node: may retry requests.
     pub uploads: Arc<dyn ObjectStore>,
 }
 
@@ -34,18 +34,20 @@ pub trait NodeConnector: fmt::Debug + Send + Sync + 'static {
     /// Returns the name of the bucket, as clients of the nodes use it: placement depends on it.
     fn bucket(&self) -> &str;
 
-    /// Returns stores of the bucket at a node, without sending a request.
+    /// Returns stores for the bucket at a node, without sending a request.
     fn connect(&self, address: &NodeAddress) -> Result<NodeStores>;
 
-    /// Asks a node for its cluster: the answer of `GET /?x-stylobate-cluster`. It is a probe of the node as well.
+    /// Asks a node to describe its cluster: the answer to `GET /?x-stylobate-cluster`. It also serves as a probe of
+    /// the node.
     async fn describe(&self, address: &NodeAddress) -> Result<Bytes>;
 }
 
-/// Connects to nodes as an [`AmazonS3Builder`] says: with its credentials, region and options.
+/// Connects to nodes with the credentials, region and options of an [`AmazonS3Builder`].
 ///
-/// Of the builder, endpoint, addressing style, retries and HTTP connector are replaced: nodes have addresses, their
-/// buckets are in the path, and what one node fails to do is asked of the next. Nodes are reached by HTTPS, or by plain
-/// HTTP if the builder allows it. Its `timeout` is for a whole answer, of up to 64 MiB: a slow reader needs a long one.
+/// Replaces the builder's endpoint, addressing style, retries and HTTP connector: nodes have their own addresses,
+/// their buckets are in the path, and a request that one node fails goes to the next. Nodes are reached by HTTPS, or
+/// by plain HTTP if the builder allows it. The builder's `timeout` applies to a whole answer of up to 64 MiB: slow
+/// readers need a long one.
 #[derive(Clone)]
 pub struct S3Connector {
     builder: AmazonS3Builder,
@@ -53,7 +55,7 @@ pub struct S3Connector {
     scheme: &'static str,
     region: String,
     client: HttpClient,
-    /// `None`: requests are not signed.
+    /// `None` if requests are not signed.
     credentials: Option<AwsCredentialProvider>,
 }
 
@@ -64,7 +66,7 @@ impl fmt::Debug for S3Connector {
 }
 
 impl S3Connector {
-    /// Creates a connector. All its stores share one pool of connections and one provider of credentials.
+    /// Creates a connector. All its stores share a connection pool and a credential provider.
     ///
     /// Fails if the builder names no bucket ([`AmazonS3Builder::with_bucket_name`]) or cannot be built.
     pub fn new(builder: AmazonS3Builder) -> Result<Self> {
@@ -111,7 +113,7 @@ impl S3Connector {
         let backoff = BackoffConfig::default();
         let retry = RetryConfig { backoff, max_retries, ..RetryConfig::default() };
         let builder = self.builder.clone().with_endpoint(&endpoint);
-        // From the environment, and stronger than the other.
+        // An endpoint from the environment takes precedence over the other one.
         let builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, &endpoint);
         Ok(Arc::new(builder.with_retry(retry).build()?))
     }
@@ -145,7 +147,7 @@ impl NodeConnector for S3Connector {
     }
 }
 
-/// Makes HTTP clients and remembers the last: that which a store gets, after those of its credentials.
+/// Creates HTTP clients and remembers the last one: the store's own, which is created after those of its credentials.
 #[derive(Clone, Debug, Default)]
 struct LastHttpClient(Arc<Mutex<Option<HttpClient>>>);
 

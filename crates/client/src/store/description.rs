@@ -1,4 +1,4 @@
-//! A cluster as its nodes describe it to clients: the answer of `GET /?x-stylobate-cluster` at the S3 door.
+//! A cluster as its nodes describe it to clients: the answer to `GET /?x-stylobate-cluster` at the S3 door.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::{
     view::ClusterView,
 };
 
-/// A cluster as one of its nodes describes it. Without nodes: the node that answers is in no cluster.
+/// A cluster as described by one of its nodes. Without nodes if the node that answers is not in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ClusterDescription {
-    /// Digest of the view of the node that answers.
+    /// Digest of the answering node's view.
     #[serde(default)]
     pub digest: Option<String>,
     /// All nodes.
@@ -23,18 +23,18 @@ pub struct ClusterDescription {
 /// A node of a [`ClusterDescription`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct NodeDescription {
-    /// Its id.
+    /// Node id.
     pub id: String,
     /// Weight in placement.
     #[serde(default = "default_weight")]
     pub weight: u64,
-    /// `up`, `draining` or `down`. Clients take any other state for `down`.
+    /// `up`, `draining` or `down`. Clients treat any other state as `down`.
     #[serde(default = "default_state")]
     pub state: String,
-    /// Address of its S3 door.
+    /// Address of the S3 door.
     #[serde(default)]
     pub s3: Option<String>,
-    /// Address of its Flight door.
+    /// Address of the Flight door.
     #[serde(default)]
     pub flight: Option<String>,
 }
@@ -48,12 +48,13 @@ fn default_state() -> String {
 }
 
 impl ClusterDescription {
-    /// Parses an answer. Nodes without this request list their buckets as XML instead: that is a node in no cluster.
+    /// Parses an answer. Nodes without this request list their buckets as XML instead: such a node is not in a
+    /// cluster.
     pub fn parse(answer: &[u8]) -> Self {
         serde_json::from_slice(answer).unwrap_or_default()
     }
 
-    /// Returns the view that it describes; `None` without nodes. Fails if ids, weights or addresses are not valid.
+    /// Returns the described view; `None` without nodes. Fails if an id, weight or address is invalid.
     pub fn view(&self) -> Result<Option<ClusterView>> {
         if self.nodes.is_empty() {
             return Ok(None);
@@ -64,7 +65,7 @@ impl ClusterDescription {
 }
 
 impl NodeDescription {
-    /// Returns the node. Fails if its id, weight or an address is not valid.
+    /// Returns the node. Fails if its id, weight or an address is invalid.
     pub fn node(&self) -> Result<ClusterNode> {
         let address = |text: &Option<String>| text.as_deref().map(str::parse::<NodeAddress>).transpose();
         let addresses = NodeAddresses { s3: address(&self.s3)?, flight: address(&self.flight)?, peer: None };

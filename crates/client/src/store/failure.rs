@@ -1,4 +1,5 @@
-//! Tells failures of a node, for which the next one is asked, from answers, which another node would give too.
+//! Distinguishes failures of a node, after which the next one is asked, from answers that another node would give
+//! too.
 
 use std::{error::Error as StdError, io};
 
@@ -7,31 +8,31 @@ use object_store::{
     client::{HttpError, HttpErrorKind},
 };
 
-/// How the error of a client in object_store begins if the server answered with an error status.
+/// Start of the text of object_store's client errors for responses with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
 
-/// Failure of a node, rather than an answer.
+/// A failure of a node, as opposed to an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeFailure {
-    /// The node did nothing: no connection, or it refused the request for now.
+    /// The node did nothing: there was no connection, or it refused the request for now.
     Refused,
-    /// What the node did before it failed is unknown.
+    /// It is unknown what the node did before it failed.
     Broken,
 }
 
-/// Fault of an answer that the node's client does not notice itself.
+/// A fault in an answer that the node's client does not detect itself.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(super) enum NodeFault {
-    /// No answer within the time for it, or no more of one.
+    /// No answer, or no more of one, arrived in time.
     #[error("the node did not answer in time")]
     Late,
-    /// An answer ended before its last byte.
+    /// The answer ended before its last byte.
     #[error("the answer of the node ended early")]
     Short,
-    /// No node is known that could be asked.
+    /// No known node could be asked.
     #[error("no node can be asked")]
     NoNode,
-    /// An error status of the server.
+    /// The server returned an error status.
     #[error("the node answered with status {0}")]
     Status(u16),
 }
@@ -43,9 +44,9 @@ impl From<NodeFault> for Error {
 }
 
 impl NodeFailure {
-    /// Returns the failure of the node that an error reports; `None` if the error is its answer.
+    /// Returns the node failure that an error reports; `None` if the error is the node's answer.
     pub(super) fn of(error: &Error) -> Option<Self> {
-        // All other variants are statuses of S3 that answer the request.
+        // All other variants are S3 statuses that answer the request.
         let Error::Generic { source, .. } = error else { return None };
 
         let mut cause: Option<&(dyn StdError + 'static)> = Some(source.as_ref());
@@ -65,7 +66,7 @@ impl NodeFailure {
                 let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
                 return Some(if is_refused { Self::Refused } else { Self::Broken });
             }
-            // The type that has the status is private: only its text tells it.
+            // The type that contains the status is private: only its text reveals it.
             let text = error.to_string();
             if let Some(status) = text.strip_prefix(STATUS).and_then(|rest| rest.get(..3)) {
                 return status.parse().ok().and_then(Self::of_status);
@@ -78,7 +79,7 @@ impl NodeFailure {
     fn of_status(status: u16) -> Option<Self> {
         match status {
             429 | 503 => Some(Self::Refused),
-            // What a node does not implement, others do not either.
+            // What one node does not implement, the others do not either.
             501 => None,
             408 | 500..=599 => Some(Self::Broken),
             _ => None,
@@ -86,7 +87,7 @@ impl NodeFailure {
     }
 }
 
-/// Returns the error of a read whose object was replaced while it was read.
+/// Returns the error for a read whose object was replaced while it was read.
 pub(super) fn object_changed(path: &object_store::path::Path) -> Error {
     Error::Precondition { path: path.to_string(), source: "the object changed during the read".into() }
 }

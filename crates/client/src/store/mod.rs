@@ -1,4 +1,4 @@
-//! An object store of one bucket over the nodes of a cluster, which asks the home of each stripe itself.
+//! An object store for one bucket over the nodes of a cluster, which asks the home of each stripe directly.
 
 mod connect;
 mod description;
@@ -38,25 +38,25 @@ use crate::{
 
 /// Name of the store in errors.
 const STORE: &str = "ClusterStore";
-/// Maximum objects that are deleted at once.
+/// Maximum objects deleted concurrently.
 const CONCURRENT_DELETES: usize = 20;
 
-/// An object store of one bucket over the nodes of a cluster. Cheap to clone.
+/// An object store for one bucket over the nodes of a cluster. Cheap to clone.
 ///
-/// Each part of a read goes to the home of its stripe, without a hop from node to node. A node that fails, by its
-/// connection, a 5xx status or silence, is followed by the deputy and then by any other node, also in the middle of an
-/// answer: no read fails as long as one node answers. All bytes of a read are of one version; if the object is replaced
-/// meanwhile and no node has the former bytes, the read fails with [`Error::Precondition`].
+/// Each part of a read goes to the home of its stripe, without a hop between nodes. If a node fails, by its
+/// connection, a 5xx status or silence, the request moves on to the deputy and then to any other node, even in the
+/// middle of an answer: no read fails as long as one node answers. All bytes of a read belong to one version; if the
+/// object is replaced in the meantime and no node has the former bytes, the read fails with [`Error::Precondition`].
 ///
-/// Reads are hedged: one that a node did not begin to answer in the time in which 95% of recent ones began is sent to the
-/// deputy too. The first answer wins, and the other request is cancelled.
+/// Reads are hedged: if a node does not begin to answer within the time in which 95% of recent reads began, the read
+/// is also sent to the deputy. The first answer wins, and the other request is cancelled.
 ///
-/// Writes, listings and HEADs go to the home of stripe 0, the authority of the path, and on to others in the same way.
-/// A write on a condition is repeated only if the node that failed did nothing, since it could conflict with itself.
-/// A multipart upload stays on one node.
+/// Writes, listings and HEADs go to the home of stripe 0, the authority of the path, and move on to others in the
+/// same way. A conditional write is repeated only if the failed node did nothing, since it could conflict with
+/// itself. A multipart upload stays on one node.
 ///
-/// The given nodes are asked for the view of the cluster at the first request, every few seconds while the store is
-/// used, and after failures. If they are in no cluster, they are the view themselves.
+/// The store asks the given nodes for the view of the cluster at the first request, every few seconds while the store
+/// is used, and after failures. If they are not in a cluster, the given nodes are the view.
 ///
 /// ```no_run
 /// use object_store::{ObjectStoreExt, aws::AmazonS3Builder};
@@ -90,7 +90,8 @@ impl fmt::Display for ClusterStore {
 impl ClusterStore {
     /// Creates a store over nodes with S3 addresses, without sending a request.
     ///
-    /// Fails if the list is empty, has an id or an address twice, or a node that cannot be connected to.
+    /// Fails if the list is empty, contains an id or an address twice, or contains a node that cannot be connected
+    /// to.
     pub fn new(
         nodes: impl IntoIterator<Item = ClusterNode>,
         connector: impl NodeConnector,
@@ -105,7 +106,7 @@ impl ClusterStore {
         Ok(Self { pool: Arc::new(pool) })
     }
 
-    /// Returns the view by which requests are placed now: nodes that do not answer are down in it.
+    /// Returns the view that currently determines the placement of requests: nodes that do not answer are down in it.
     pub fn view(&self) -> ClusterView {
         self.pool.view()
     }
@@ -115,7 +116,7 @@ impl ClusterStore {
         PathHash::of(self.pool.bucket(), path.as_ref()).stripe(0)
     }
 
-    /// Sends a request to the authority of a path that is done when its future is.
+    /// Sends a request to the authority of a path; it is complete when its future is.
     async fn ask_authority<T, F>(
         &self,
         path: &Path,
@@ -247,7 +248,7 @@ impl ObjectStore for ClusterStore {
     }
 }
 
-/// A listing in progress. Keys come in order, so that another node can go on after the last one.
+/// A listing in progress. Keys arrive in order, so that another node can continue after the last one.
 struct Listing {
     pool: Arc<NodePool>,
     key: StripeKey,

@@ -1,4 +1,4 @@
-//! The nodes that a cluster store knows: their view, health and load, and which of them is asked next.
+//! The nodes known to a cluster store: their view, health and load, and the choice of the next one to ask.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,25 +33,25 @@ use crate::{
     view::ClusterView,
 };
 
-/// Times that all nodes are asked before a request fails.
+/// Number of times that all nodes are asked before a request fails.
 const ROUNDS: u32 = 3;
-/// Wait before the second round; the next one is four times as long.
+/// Wait before the second round; each further wait is four times as long.
 const ROUND_BACKOFF: Duration = Duration::from_millis(100);
-/// Quantile of the times in which nodes begin to answer reads, after which the next one is asked too.
+/// Quantile of the times until nodes begin to answer reads, after which the next node is asked as well.
 const HEDGE_QUANTILE: f64 = 0.95;
-/// Time within which a node describes its cluster.
+/// Maximum time for a node to describe its cluster.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum nodes that are probed at once.
+/// Maximum nodes probed concurrently.
 const MAX_PROBES: usize = 16;
 
 /// Options of a [`ClusterStore`](super::ClusterStore).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterStoreOptions {
-    /// Time without an answer to a read, or without more of it, after which the next node is asked; twice as long each
+    /// Time without an answer to a read, or without progress of one, after which the next node is asked; doubles each
     /// time that all nodes have failed. Default: 10 s.
     pub answer_timeout: Duration,
-    /// Time after which a store that is in use asks for the view again; after a failure it asks at once. Default: 5 s.
+    /// Time after which a store in use asks for the view again; after a failure, it asks at once. Default: 5 s.
     pub refresh_interval: Duration,
 }
 
@@ -67,20 +67,20 @@ impl ClusterStoreOptions {
         Self { answer_timeout, ..self }
     }
 
-    /// Sets the time after which the view is asked for again. Default: 5 s.
+    /// Sets the interval at which the view is refreshed. Default: 5 s.
     pub fn with_refresh_interval(self, refresh_interval: Duration) -> Self {
         Self { refresh_interval, ..self }
     }
 }
 
-/// Effect of a request that is sent to another node after one failed.
+/// The effect of repeating a request at another node after one failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RepeatEffect {
-    /// None. It is hedged, and its answer is awaited for [`ClusterStoreOptions::answer_timeout`].
+    /// No effect: a read. It is hedged, and waits for an answer for at most [`ClusterStoreOptions::answer_timeout`].
     Read,
-    /// The same result: a write without a condition, or a listing of any length.
+    /// The same result: an unconditional write, or a listing of any length.
     Same,
-    /// A conflict with itself: a write on a condition. It is repeated only if the node did nothing.
+    /// A conflict with itself: a conditional write. It is repeated only if the node did nothing.
     Conflict,
 }
 
@@ -93,17 +93,17 @@ pub(super) struct NodeClient {
     in_flight: AtomicU64,
 }
 
-/// The nodes of a store, at one moment.
+/// The nodes of a store at one moment.
 #[derive(Debug)]
 struct PoolSnapshot {
-    /// The view as the cluster tells it, or as the user gave it.
+    /// The view as described by the cluster, or as given by the user.
     listed: ClusterView,
-    /// The same, with the nodes that do not answer down.
+    /// The same view, with nodes that do not answer marked as down.
     view: ClusterView,
     up: u64,
-    /// Those of the view, and the given ones.
+    /// The nodes of the view, and the given ones.
     nodes: BTreeMap<NodeAddress, Arc<NodeClient>>,
-    /// Nodes that are in no rank, to be asked after all others; last those that are down.
+    /// Nodes that are not ranked, to be asked after all others; those that are down come last.
     last_resorts: Vec<Arc<NodeClient>>,
 }
 
@@ -112,7 +112,7 @@ struct PoolSnapshot {
 pub(super) struct NodePool {
     connector: Arc<dyn NodeConnector>,
     options: ClusterStoreOptions,
-    /// The nodes that the user gave.
+    /// The nodes given by the user.
     seeds: ClusterView,
     known: RwLock<Arc<PoolSnapshot>>,
     in_flight: AtomicU64,
@@ -125,7 +125,7 @@ pub(super) struct NodePool {
 struct RefreshSchedule {
     due: Instant,
     is_running: bool,
-    /// Number of refreshes, to ask one node after another.
+    /// Number of refreshes so far, which rotates the node to ask.
     count: usize,
 }
 
@@ -164,7 +164,7 @@ impl NodePool {
         &self.options
     }
 
-    /// Returns the view by which requests are placed now.
+    /// Returns the view that currently determines the placement of requests.
     pub(super) fn view(&self) -> ClusterView {
         self.known().view.clone()
     }
@@ -178,12 +178,12 @@ impl NodePool {
         self.known.read().clone()
     }
 
-    /// Sends a request for a stripe to its home; after a failure to the deputy, then to all other nodes, and that
-    /// several times. Nodes to `avoid` are left out the first time. A read that takes longer than most is sent to the next
-    /// node before its node has failed.
+    /// Sends a request for a stripe to its home; after a failure, to the deputy, and then to all other nodes, for
+    /// several rounds. Nodes to `avoid` are skipped in the first round. A read that takes longer than most is also
+    /// sent to the next node before its node has failed.
     ///
-    /// Returns the result with the request that gave it: its caller calls [`NodeRequest::succeeded`] when the answer is
-    /// complete.
+    /// Returns the result and the request that yielded it: the caller calls [`NodeRequest::succeeded`] once the
+    /// answer is complete.
     pub(super) async fn ask<T, F>(
         self: &Arc<Self>,
         key: StripeKey,
@@ -242,10 +242,11 @@ impl NodePool {
         self.ask_one(earlier.clone(), answer).await
     }
 
-    /// Sends a read to a node, and if others began to answer faster, to the next in rank that is not among those `tried`.
+    /// Sends a read to a node and, if it is slower to begin its answer than most, also to the next in rank that is
+    /// not among those `tried`.
     ///
-    /// The node has the say: an error that is its answer counts at once, one of the other node only as a failure of the
-    /// hedge. That node is asked again in its turn.
+    /// The first node decides: an error that is its answer counts at once, but one from the other node only means
+    /// that the hedge failed. That node is asked again in its turn.
     async fn ask_hedged<T, F>(
         self: &Arc<Self>,
         key: StripeKey,
@@ -288,7 +289,7 @@ impl NodePool {
         answer.map(|answer| (answer, request))
     }
 
-    /// Begins a request for a stripe, or for a listing that is placed like it, at a node that is not to be avoided.
+    /// Begins a request for a stripe, or for a listing that is placed like it, at a node not to be avoided.
     pub(super) async fn begin(
         self: &Arc<Self>,
         key: StripeKey,
@@ -316,7 +317,7 @@ impl NodePool {
         known.next_in_rank(key, tried).or_else(|| known.last_resorts.iter().find(is_untried).cloned())
     }
 
-    /// Returns the home of a stripe, or the node that stands in for it while it has too much to do.
+    /// Returns the home of a stripe, or the node that stands in for it while it is overloaded.
     fn by_load(&self, known: &PoolSnapshot, key: StripeKey) -> Option<Arc<NodeClient>> {
         let in_flight = |node: &Arc<NodeClient>| node.in_flight.load(Ordering::Relaxed);
         let ranked = |count| known.view.rank(key, count).into_iter().filter_map(|node| known.client(node));
@@ -331,7 +332,7 @@ impl NodePool {
         sharers.get(load.choose(&ranked)).map(|node| Arc::clone(node))
     }
 
-    /// Records what a request tells about the health of its node.
+    /// Records what a request reveals about the health of its node.
     fn note(&self, node: &NodeClient, change: impl FnOnce(&mut PeerHealth)) {
         let is_down = |health: &PeerHealth| health.liveness() == Liveness::Down;
         let has_changed = {
@@ -350,13 +351,13 @@ impl NodePool {
 
 // The view.
 impl NodePool {
-    /// Waits for the first view, and begins to ask for it again if that is due.
+    /// Waits for the first view, and starts to refresh it if that is due.
     async fn prepare(self: &Arc<Self>) {
         self.first_view.get_or_init(|| self.ask_for_first_view()).await;
         self.refresh_if_due();
     }
 
-    /// Asks the given nodes for the view, until one of them answers.
+    /// Asks the given nodes for the view until one of them answers.
     async fn ask_for_first_view(&self) {
         let known = self.known();
         let mut answers: FuturesUnordered<_> =
@@ -370,7 +371,7 @@ impl NodePool {
         self.refresh.lock().due = Instant::now() + self.options.refresh_interval;
     }
 
-    /// Starts a task that asks for the view and probes the nodes that are not known to answer, if that is due.
+    /// Starts a task that refreshes the view and probes the nodes not known to answer, if that is due.
     fn refresh_if_due(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut refresh = self.refresh.lock();
@@ -393,7 +394,7 @@ impl NodePool {
         let is_due = |node: &&Arc<NodeClient>| node.health.lock().begin_probe(Instant::now());
         let probed = doubtful.into_iter().filter(is_due).take(MAX_PROBES);
 
-        // What a node that is up tells comes first: one that was down may have an old view.
+        // The description by a node that is up comes first: one that was down may have an old view.
         let teller = up.get(turn % up.len().max(1)).copied();
         let asked: Vec<_> = teller.into_iter().chain(probed).collect();
         let answers = join_all(asked.into_iter().map(|node| self.describe(node))).await;
@@ -402,7 +403,7 @@ impl NodePool {
         }
     }
 
-    /// Asks a node for its cluster. Returns `None` if it fails, or refuses to tell.
+    /// Asks a node to describe its cluster. Returns `None` if it fails or refuses.
     async fn describe(&self, node: &NodeClient) -> Option<ClusterDescription> {
         let sent = Instant::now();
         let answer = timeout(DESCRIBE_TIMEOUT, self.connector.describe(&node.address)).await;
@@ -419,8 +420,8 @@ impl NodePool {
         answer.ok().map(|answer| ClusterDescription::parse(&answer))
     }
 
-    /// Takes over the view that a node describes; without nodes, that of the given ones. A description that cannot be
-    /// is ignored.
+    /// Adopts the view that a node describes; if it has no nodes, adopts that of the given nodes. An invalid
+    /// description is ignored.
     fn adopt(&self, description: &ClusterDescription) {
         let Ok(described) = description.view() else { return };
         let listed = described.unwrap_or_else(|| self.seeds.clone());
@@ -441,7 +442,7 @@ impl NodePool {
     }
 }
 
-/// A refresh of the view. When it ends, also before its time, the next one is scheduled.
+/// A refresh of the view. Dropping it, even before it has completed, schedules the next one.
 struct RunningRefresh(Arc<NodePool>);
 
 impl Drop for RunningRefresh {
@@ -506,7 +507,7 @@ fn s3_addresses(view: &ClusterView) -> impl Iterator<Item = &NodeAddress> {
     view.nodes().iter().filter_map(|node| node.addresses().s3.as_ref())
 }
 
-/// A request in flight to a node: counts in its load until it is dropped.
+/// A request in flight to a node, counted in its load until it is dropped.
 #[derive(Debug)]
 pub(super) struct NodeRequest {
     pool: Arc<NodePool>,
@@ -541,7 +542,7 @@ impl NodeRequest {
         self.pool.note(&self.node, |health| health.probe_succeeded(self.sent, Instant::now()));
     }
 
-    /// Records that the node failed, and has the view asked for again.
+    /// Records that the node failed, and makes a refresh of the view due.
     pub(super) fn failed(&self) {
         self.pool.note(&self.node, |health| health.failed(self.sent, Instant::now()));
         self.pool.refresh.lock().due = Instant::now();

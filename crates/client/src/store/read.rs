@@ -1,4 +1,4 @@
-//! Reads an object by stripes: each part from its home, the rest of a broken answer from the next node, all of one
+//! Reads an object by stripes: each part from its home, the rest of a broken answer from the next node, all from one
 //! version.
 
 use std::{ops::Range, sync::Arc};
@@ -24,11 +24,11 @@ use crate::{
     placement::{PathHash, STRIPE_BYTES, StripeKey, stripe_parts},
 };
 
-/// Maximum parts of a range that are requested at once.
+/// Maximum parts of a range requested concurrently.
 const CONCURRENT_PARTS: usize = 8;
 
-/// Answers a GET or HEAD. The first request, to the home of the first stripe, decides the version; those for the other
-/// stripes follow as the caller reads on, with `If-Match`.
+/// Answers a GET or HEAD. The first request, to the home of the first stripe, determines the version; requests for
+/// the other stripes follow as the caller reads on, with `If-Match`.
 pub(super) async fn get(pool: &Arc<NodePool>, location: &Path, options: GetOptions) -> Result<GetResult> {
     let path = PathHash::of(pool.bucket(), location.as_ref());
     let start = match &options.range {
@@ -46,7 +46,7 @@ pub(super) async fn get(pool: &Arc<NodePool>, location: &Path, options: GetOptio
     let first_options = GetOptions { range: first_range, ..options.clone() };
     let key = path.stripe_at(if options.head { 0 } else { start });
     let (first, request) = match send(pool, key, &[], location, &first_options).await {
-        // The authority told the version, and has it if the home knows an older or a newer one.
+        // The authority gave the version, and has it even if the home knows an older or a newer one.
         Err(Error::Precondition { .. }) if options.if_match.is_some() && key != path.stripe(0) => {
             send(pool, path.stripe(0), &[], location, &first_options).await?
         }
@@ -59,7 +59,7 @@ pub(super) async fn get(pool: &Arc<NodePool>, location: &Path, options: GetOptio
 
     let whole = whole_range(&options, &first)?;
     let Some(e_tag) = strong(&first.meta).map(str::to_owned) else {
-        // Another answer might be of another version: this one is all.
+        // Another answer might be of another version, so this one must be the whole result.
         if whole == first.range {
             request.succeeded();
             return Ok(first);
@@ -99,7 +99,7 @@ pub(super) async fn get(pool: &Arc<NodePool>, location: &Path, options: GetOptio
     Ok(GetResult { payload, meta, range: whole, attributes })
 }
 
-/// Reads ranges, all of one version; near ranges are merged, and parts come from their homes side by side.
+/// Reads ranges, all from one version. Nearby ranges are merged, and parts are read from their homes concurrently.
 pub(super) async fn get_ranges(
     pool: &Arc<NodePool>,
     location: &Path,
@@ -143,7 +143,7 @@ impl SharedVersion {
     }
 }
 
-/// Reads a range; its end may be beyond the end of the object.
+/// Reads a range, whose end may lie past the end of the object.
 async fn read_range(
     pool: &Arc<NodePool>,
     location: &Path,
@@ -194,8 +194,8 @@ async fn send(
     pool.ask(key, avoid, RepeatEffect::Read, |stores| fetch(stores, location, options)).await
 }
 
-/// Sends a GET or HEAD to a node. Its answer has begun when the first bytes are there: a node that knows the version, but
-/// is slow with the bytes, is slow.
+/// Sends a GET or HEAD to a node. Its answer counts as begun when the first bytes arrive: a node that knows the
+/// version but is slow to send bytes is slow.
 fn fetch(
     stores: &NodeStores,
     location: &Path,
@@ -221,7 +221,7 @@ fn fetch(
     }
 }
 
-/// Returns the range that was asked for, within the object.
+/// Returns the requested range, clamped to the object.
 fn whole_range(options: &GetOptions, first: &GetResult) -> Result<Range<u64>> {
     let size = first.meta.size;
     let whole = match &options.range {
@@ -234,7 +234,7 @@ fn whole_range(options: &GetOptions, first: &GetResult) -> Result<Range<u64>> {
     if is_answer { Ok(whole) } else { Err(NodeFault::Short.into()) }
 }
 
-/// Returns the ETag, unless it is weak: no condition can be put on such.
+/// Returns the ETag, unless it is weak and therefore unusable in conditions.
 fn strong(meta: &ObjectMeta) -> Option<&str> {
     meta.e_tag.as_deref().filter(|e_tag| !e_tag.starts_with("W/"))
 }
@@ -243,17 +243,17 @@ fn stripe_end(offset: u64) -> u64 {
     (offset / STRIPE_BYTES + 1).saturating_mul(STRIPE_BYTES)
 }
 
-/// An object that is being read, stripe by stripe.
+/// An object that is being read stripe by stripe.
 struct StripeReader {
     pool: Arc<NodePool>,
     location: Path,
     path: PathHash,
-    /// Those of all requests after the first, without the range.
+    /// Options of all requests after the first, without the range.
     options: GetOptions,
     size: u64,
     position: u64,
     end: u64,
-    /// The node that told the version.
+    /// The node that determined the version.
     source: Arc<NodeClient>,
     part: Option<AnsweredPart>,
     /// Nodes that failed in this stripe.
@@ -264,7 +264,7 @@ struct StripeReader {
 
 /// An answer that is being read.
 struct AnsweredPart {
-    /// The offset up to which it is used: no further than its stripe.
+    /// The offset up to which it is used: at most the end of its stripe.
     end: u64,
     bytes: BoxStream<'static, Result<Bytes>>,
     request: NodeRequest,
@@ -332,7 +332,7 @@ impl StripeReader {
 
         let answer = match send(&self.pool, key, &self.avoid, &self.location, &options).await {
             Ok((answer, request)) if self.is_of_version(&answer, &range) => Ok((answer, request)),
-            // The node that told the version may still have it, if others know a newer one.
+            // The node that determined the version may still have it, even if others know a newer one.
             Ok(_) | Err(Error::Precondition { .. } | Error::NotFound { .. }) => {
                 let again =
                     self.pool.ask_again(&self.source, |stores| fetch(stores, &self.location, &options));

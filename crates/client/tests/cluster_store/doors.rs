@@ -1,4 +1,4 @@
-//! S3 doors over HTTP: what a connector sends, and which errors lead to the next node.
+//! S3 listeners over HTTP: the requests that a connector sends, and the errors after which the next node is asked.
 
 use std::{
     io,
@@ -26,16 +26,16 @@ use tokio::net::TcpListener;
 
 const CONTENT: &[u8] = b"0123456789";
 
-/// A door that has one object.
+/// An S3 listener with one object.
 #[derive(Clone, Debug, Default)]
 struct Door {
-    /// Status of all answers about objects; 0 for the right one.
+    /// Status of all answers about objects; 0 for the correct one.
     status: Arc<AtomicU16>,
-    /// Bytes after which an answer breaks off; 0 for never.
+    /// Number of bytes after which an answer breaks off; 0 for never.
     break_after: Arc<AtomicUsize>,
-    /// Time before an answer about an object.
+    /// Delay before an answer about an object.
     delay: Arc<Mutex<Duration>>,
-    /// Method, path, query and authorization of the requests.
+    /// Method, path, query and authorization of each request.
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -99,7 +99,7 @@ async fn answer(State(door): State<Door>, request: Request) -> Response {
     response.body(Body::from_stream(stream::iter(parts))).unwrap()
 }
 
-/// Returns two doors in rank for an object, and a store over both.
+/// Returns two doors in rank order for an object, and a store over both.
 async fn doors(path: &Path, builder: AmazonS3Builder) -> (Vec<Door>, ClusterStore) {
     let mut doors = Vec::new();
     let mut nodes = Vec::new();

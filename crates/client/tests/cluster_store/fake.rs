@@ -1,4 +1,4 @@
-//! Nodes of a test: each a store over one bucket in memory, which records what it is asked, and fails on demand.
+//! Fake nodes: each is a store over one in-memory bucket, which records its requests and fails on demand.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,48 +25,48 @@ use stylobate_client::{
     NodeStores, parse_nodes,
 };
 
-/// Bytes of a chunk of an answer.
+/// Size of a chunk of an answer.
 const CHUNK: usize = 1 << 20;
 
-/// How a node fails to answer.
+/// The way in which a node fails to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing listens at its address.
+    /// Nothing listens at the node's address.
     Refuse,
     /// The connection breaks after the request was sent.
     Break,
     /// No answer ever comes.
     Hang,
-    /// The answer comes after this time.
+    /// The answer arrives after this time.
     Late(Duration),
     /// A read breaks after this many bytes.
     BreakAfter(usize),
     /// A read ends after this many bytes as if it were complete.
     EndAfter(usize),
-    /// A read stops for ever after this many bytes.
+    /// A read stalls forever after this many bytes.
     HangAfter(usize),
 }
 
-/// A node. Clones share all of it.
+/// A node. Clones share all its state.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeNode {
     bucket: Arc<Mutex<Arc<InMemory>>>,
     requests: Arc<Mutex<Vec<FakeRequest>>>,
     /// Faults of the next requests.
     faults: Arc<Mutex<VecDeque<Fault>>>,
-    /// The fault of all requests.
+    /// The fault of all requests, if any.
     fault: Arc<Mutex<Option<Fault>>>,
     description: Arc<Mutex<String>>,
     /// Hides ETags, as some servers do.
     has_no_etags: Arc<Mutex<bool>>,
 }
 
-/// A request that a node got.
+/// A request received by a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FakeRequest {
     pub(crate) operation: &'static str,
     pub(crate) path: String,
-    /// Of the answer, if the request is a read. Empty before it is answered.
+    /// Range of the answer, if the request is a read. Empty until it is answered.
     pub(crate) range: Range<u64>,
     pub(crate) if_match: Option<String>,
 }
@@ -83,7 +83,7 @@ impl FakeNode {
         }
     }
 
-    /// Makes the next requests fail, one each.
+    /// Makes the next requests fail, one fault each.
     pub(crate) fn fail_next(&self, faults: impl IntoIterator<Item = Fault>) {
         self.faults.lock().extend(faults);
     }
@@ -93,7 +93,7 @@ impl FakeNode {
         *self.fault.lock() = fault;
     }
 
-    /// Lets it answer from another bucket, as a node does that knows another version.
+    /// Makes the node answer from another bucket, like a node that knows another version.
     pub(crate) fn serve(&self, bucket: &Arc<InMemory>) {
         *self.bucket.lock() = bucket.clone();
     }
@@ -106,7 +106,7 @@ impl FakeNode {
         *self.has_no_etags.lock() = true;
     }
 
-    /// Returns what it was asked since the last call, but for its cluster.
+    /// Returns the requests since the last call, except those for the cluster's description.
     pub(crate) fn take_requests(&self) -> Vec<FakeRequest> {
         std::mem::take(&mut self.requests.lock())
     }
@@ -115,7 +115,7 @@ impl FakeNode {
         self.bucket.lock().clone()
     }
 
-    /// Records a request, and returns the fault that it meets on its way.
+    /// Records a request, and returns the fault that it encounters.
     async fn begin(&self, operation: &'static str, path: &Path) -> Result<Option<Fault>> {
         let fault = self.faults.lock().pop_front().or(*self.fault.lock());
         if fault != Some(Fault::Refuse) {
@@ -254,7 +254,7 @@ impl FakeNode {
     }
 }
 
-/// The nodes of a test, by their addresses.
+/// The nodes of a test, by address.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeCluster {
     pub(crate) bucket: Arc<InMemory>,
@@ -263,7 +263,7 @@ pub(crate) struct FakeCluster {
 }
 
 impl FakeCluster {
-    /// Creates nodes with these entries, as node lists have them.
+    /// Creates nodes from these node list entries.
     pub(crate) fn new(entries: &[&str]) -> Self {
         let bucket = Arc::new(InMemory::new());
         let entries = parse_nodes(entries, NodeDoor::S3).unwrap();
@@ -291,7 +291,7 @@ impl FakeCluster {
         ClusterStore::new(seeds, self.clone(), options).unwrap()
     }
 
-    /// Returns a store that waits a short time for each answer.
+    /// Returns a store with a short answer timeout.
     pub(crate) fn impatient_store(&self) -> ClusterStore {
         let options = ClusterStoreOptions::default().with_answer_timeout(Duration::from_millis(100));
         self.store_of(self.entries.clone(), options)

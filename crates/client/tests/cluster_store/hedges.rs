@@ -1,4 +1,4 @@
-//! Hedged reads: the deputy is asked too when the home is slower than most answers were. The clock is virtual.
+//! Hedged reads: the deputy is also asked if the home is slower than most answers were. The clock is virtual.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     reads::{OTHER_CONTENT, S, cluster, ranked, slice},
 };
 
-/// Time of a slow answer: less than the time after which silence is a failure.
+/// Time of a slow answer, shorter than the time after which silence counts as a failure.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Reads after which a store knows how fast nodes answer.
+/// Number of reads after which a store knows how fast nodes answer.
 const WARM_READS: usize = 40;
 
 /// Puts a small object, and returns its path.
@@ -26,7 +26,7 @@ async fn small(cluster: &FakeCluster) -> Path {
     path
 }
 
-/// Returns the nodes in rank for stripe 0 of a path.
+/// Returns the nodes in rank order for stripe 0 of a path.
 fn nodes_in_rank(cluster: &FakeCluster, path: &Path) -> [FakeNode; 3] {
     [0, 1, 2].map(|rank| cluster.node(&ranked(cluster, path, 0, rank)).clone())
 }
@@ -43,7 +43,7 @@ async fn warm_store(cluster: &FakeCluster, path: &Path) -> ClusterStore {
     store
 }
 
-/// Returns the numbers of requests to nodes since the last call.
+/// Returns the number of requests to each node since the last call.
 fn counts(nodes: &[FakeNode; 3]) -> [usize; 3] {
     [0, 1, 2].map(|node| nodes[node].take_requests().len())
 }
@@ -55,7 +55,7 @@ async fn the_deputy_answers_a_read_for_which_the_home_is_slow() {
     let nodes = nodes_in_rank(&cluster, &path);
     let store = warm_store(&cluster, &path).await;
 
-    // The last home gives the head of its answer at once, and none of its bytes.
+    // The last home sends the head of its answer at once, but none of its bytes.
     for (read, fault) in [
         ("head", Fault::Late(SLOW)),
         ("get", Fault::Late(SLOW)),
@@ -73,7 +73,7 @@ async fn the_deputy_answers_a_read_for_which_the_home_is_slow() {
         }
         assert!(begun.elapsed() < SLOW / 2, "{read}, {fault:?}");
 
-        // A read that the home has not answered by now was cancelled.
+        // By now, a read that the home has not answered has been cancelled.
         tokio::time::sleep(2 * SLOW).await;
         let asked = nodes[0].take_requests();
         assert_eq!(asked.len(), 1, "{read}, {fault:?}");
@@ -135,7 +135,7 @@ async fn an_error_of_the_deputy_is_no_answer_as_long_as_the_home_may_have_one() 
     assert_eq!(store.get_range(&path, 2..5).await.unwrap(), "234");
     assert_eq!(counts(&nodes), [1, 1, 0]);
 
-    // If the home fails, it is the answer.
+    // If the home fails, the deputy's response is the answer.
     nodes[0].fail_next([Fault::Hang]);
     assert!(matches!(store.get_range(&path, 2..5).await, Err(Error::NotFound { .. })));
     assert_eq!(counts(&nodes), [1, 2, 0]);

@@ -1,4 +1,4 @@
-//! Reads: each part from its home, the rest of a broken answer from another node, all of one version.
+//! Reads: each part from its home, the rest of a broken answer from another node, all from one version.
 
 use std::{
     ops::Range,
@@ -16,12 +16,12 @@ use crate::fake::{FakeCluster, FakeRequest, Fault};
 
 pub(crate) const S: u64 = STRIPE_BYTES;
 
-/// Bytes that a broken answer begins with.
+/// Number of bytes received before an answer breaks.
 const KEPT: usize = 3 << 20;
 
-/// Content of an object of two stripes and some bytes.
+/// Content of an object of two stripes and a few bytes.
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| content(0));
-/// Another content of the same length.
+/// Different content of the same length.
 pub(crate) static OTHER_CONTENT: LazyLock<Bytes> = LazyLock::new(|| content(9));
 
 fn content(seed: u8) -> Bytes {
@@ -34,7 +34,7 @@ pub(crate) fn slice(bytes: &Bytes, range: Range<u64>) -> Bytes {
     bytes.slice(usize::try_from(range.start).unwrap()..end)
 }
 
-/// Returns three nodes over a bucket with an object, the object, and its path.
+/// Returns three nodes over a bucket with an object, the object's bytes, and its path.
 pub(crate) async fn cluster() -> (FakeCluster, Bytes, Path) {
     let cluster = FakeCluster::of_three();
     let path = Path::from("lineitem/part-0.parquet");
@@ -49,7 +49,7 @@ pub(crate) fn ranked(cluster: &FakeCluster, path: &Path, stripe: u64, n: usize) 
     cluster.view().rank(key, n + 1)[n].id().to_string()
 }
 
-/// Returns the ranges that a node was asked for since the last call, in order.
+/// Returns the ranges requested from a node since the last call, sorted.
 fn ranges(cluster: &FakeCluster, id: &str) -> Vec<Range<u64>> {
     let mut ranges: Vec<_> =
         cluster.node(id).take_requests().into_iter().map(|request| request.range).collect();
@@ -57,7 +57,7 @@ fn ranges(cluster: &FakeCluster, id: &str) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Returns the ranges of all nodes by which they read an object of three stripes from the homes.
+/// Returns the ranges that a node receives when an object of three stripes is read from the homes.
 fn expected(cluster: &FakeCluster, path: &Path, id: &str, parts: &[Range<u64>]) -> Vec<Range<u64>> {
     let is_home = |part: &&Range<u64>| ranked(cluster, path, part.start / S, 0) == id;
     parts.iter().filter(is_home).cloned().collect()
@@ -84,7 +84,7 @@ async fn each_part_is_read_from_its_home() {
         assert_eq!(ranges(&cluster, id), expected(&cluster, &path, id, &parts), "{id}");
     }
 
-    // One range of one stripe is one request.
+    // A range within one stripe is one request.
     assert!(store.get_range(&path, S + 7..S + 9).await.unwrap() == slice(&bytes, S + 7..S + 9));
     let requests: Vec<FakeRequest> = cluster.nodes().flat_map(|node| node.take_requests()).collect();
     assert_eq!(requests.len(), 1);
@@ -252,7 +252,8 @@ async fn the_node_that_told_a_version_may_still_have_it() {
     let store = cluster.store();
     assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == bytes);
 
-    // With a condition that the authority told, the homes of other stripes are helped out too.
+    // With `If-Match` on the authority's ETag, reads fall back to the authority if the home of the stripe knows a
+    // newer version.
     let e_tag = store.head(&path).await.unwrap().e_tag;
     for stripe in 0..3 {
         let range = stripe * S..stripe * S + 10;
@@ -295,7 +296,7 @@ async fn an_object_without_a_version_is_read_from_one_answer() {
     assert!(store.get_ranges(&path, &ranges).await.unwrap()[0] == read);
 }
 
-// The clock stands still: no answer is slow, so that none is hedged.
+// The clock is paused, so that no answer is slow and none is hedged.
 #[tokio::test(start_paused = true)]
 async fn a_hot_stripe_is_shared_with_the_next_nodes_in_rank() {
     let (cluster, _, path) = cluster().await;

@@ -1,4 +1,4 @@
-//! The view: told by the nodes, asked for again, and the given nodes otherwise.
+//! The view: described by the nodes, refreshed, and otherwise that of the given nodes.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn ids(store: &ClusterStore) -> Vec<String> {
     store.view().nodes().iter().map(|node| node.id().to_string()).collect()
 }
 
-/// Returns the description of nodes, each with an id, a state and an S3 address.
+/// Returns a description of nodes, each with an id, a state and an S3 address.
 fn description(nodes: &[(&str, &str, Option<&str>)]) -> String {
     let nodes: Vec<_> = nodes
         .iter()
@@ -33,7 +33,7 @@ fn brisk() -> ClusterStoreOptions {
     ClusterStoreOptions::default().with_refresh_interval(Duration::from_millis(20))
 }
 
-/// Sends a request, and sees that it is answered.
+/// Sends a request, and checks that it is answered.
 async fn touch(store: &ClusterStore) {
     let path = Path::from("a");
     store.put(&path, PutPayload::new()).await.unwrap();
@@ -79,7 +79,7 @@ async fn the_view_is_asked_for_again_while_the_store_is_used() {
     })
     .await;
 
-    // A description that cannot be is ignored.
+    // An invalid description is ignored.
     for node in cluster.nodes() {
         node.describe_as(&description(&[("a", "up", Some("a:1")), ("a", "up", Some("b:1"))]));
     }

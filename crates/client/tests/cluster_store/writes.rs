@@ -12,13 +12,13 @@ fn payload(text: &str) -> PutPayload {
     text.as_bytes().to_vec().into()
 }
 
-/// Returns the ids of the nodes in rank for stripe 0 of a path.
+/// Returns the ids of the nodes in rank order for stripe 0 of a path.
 fn ranked(cluster: &FakeCluster, path: &Path) -> Vec<String> {
     let key = PathHash::of("lake", path.as_ref()).stripe(0);
     cluster.view().rank(key, 3).iter().map(|node| node.id().to_string()).collect()
 }
 
-/// Returns the operations that a node was asked for since the last call.
+/// Returns the operations requested from a node since the last call.
 fn operations(cluster: &FakeCluster, id: &str) -> Vec<&'static str> {
     cluster.node(id).take_requests().into_iter().map(|request| request.operation).collect()
 }

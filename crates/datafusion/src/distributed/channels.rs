@@ -1,4 +1,4 @@
-//! Connections to workers: one per node, kept open; and what their failures mean.
+//! Connections to workers, kept open, one per node; and the classification of their failures.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -21,23 +21,23 @@ use url::Url;
 use super::nodes::QueryNodes;
 use crate::error::{Error, LOST_NODE};
 
-/// Time in which a worker accepts a connection.
+/// Maximum time for a worker to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time without data after which a worker is pinged, and time in which it answers.
+/// Time without data after which a worker is pinged, and maximum time for its answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a stream that are under way.
+/// Flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// Bytes in flight on a connection. Large, so that a stream that is not read does not hold up the others.
+/// Flow-control window of a connection, in bytes. Large, so that a stream that is not read does not stall the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
 /// Connects to workers.
 pub trait ConnectNode: fmt::Debug + Send + Sync + 'static {
-    /// Returns a channel that connects when it is first used, and again whenever its connection broke.
+    /// Returns a channel that connects on first use, and reconnects whenever its connection broke.
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if the URL cannot be that of a worker.
+    /// [`Error::Query`] if the URL is not valid for a worker.
     fn connect(&self, url: &Url) -> Result<BoxCloneSyncChannel, Error>;
 }
 
@@ -51,11 +51,11 @@ impl ConnectNode for PlainConnector {
     }
 }
 
-/// Returns the endpoint of a worker, which is pinged so that a machine that is gone is noticed.
+/// Returns the endpoint of a worker, with keep-alive pings that detect a machine that is gone.
 ///
 /// # Errors
 ///
-/// [`Error::Query`] if the URL cannot be that of a worker.
+/// [`Error::Query`] if the URL is not valid for a worker.
 pub fn node_endpoint(url: &Url) -> Result<Endpoint, Error> {
     let wrong = |error: tonic::transport::Error| Error::Query { reason: format!("the node {url}: {error}") };
     let endpoint = Endpoint::from_shared(url.to_string()).map_err(wrong)?;
@@ -69,7 +69,7 @@ pub fn node_endpoint(url: &Url) -> Result<Endpoint, Error> {
         .initial_connection_window_size(CONNECTION_WINDOW))
 }
 
-/// The channels of a process to all workers.
+/// The channels from this process to all workers.
 #[derive(Clone, Debug)]
 pub(super) struct NodeChannels {
     shared: Arc<SharedChannels>,
@@ -106,20 +106,20 @@ impl NodeChannels {
         Ok(channel)
     }
 
-    /// Notes that a worker did not answer.
+    /// Records that a worker did not answer.
     pub(super) fn failed(&self, url: &Url) {
         self.shared.open.lock().remove(url);
         self.shared.nodes.failed(url);
     }
 
-    /// Returns whether a worker answers within a time.
+    /// Returns whether a worker answers within the given time.
     pub(super) async fn answers(&self, url: &Url, within: Duration) -> bool {
         let ask = async {
             let mut worker = self.get_worker_client_for_url(url).await?;
             worker.get_worker_info(GetWorkerInfoRequest {}).await
         };
         match tokio::time::timeout(within, ask).await {
-            // Also a node that refuses is there.
+            // A node that refuses is reachable, too.
             Ok(Err(DataFusionError::Execution(error))) => lost_node(&error).is_none(),
             Ok(_) => true,
             Err(_) => false,
@@ -135,7 +135,7 @@ impl ChannelResolver for NodeChannels {
     }
 }
 
-/// A worker whose failures are told apart from errors of the query.
+/// A worker whose connection failures are distinguished from errors of the query.
 struct WatchedWorker {
     client: Box<dyn WorkerChannel>,
     node: WatchedNode,
@@ -148,7 +148,7 @@ struct WatchedNode {
 }
 
 impl WatchedNode {
-    /// Names the node in an error that is of the connection, not of the query.
+    /// Names the node in an error of the connection; leaves errors of the query unchanged.
     fn explained(&self, error: DataFusionError) -> DataFusionError {
         let DataFusionError::External(source) = &error else { return error };
         let Some(status) = source.downcast_ref::<Status>() else { return error };
@@ -174,14 +174,14 @@ impl WatchedNode {
     }
 }
 
-/// What the status of a call tells about a node, if it is no error of the query.
+/// The node failure indicated by the status of a call, if it is not an error of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeFailure {
-    /// The secret is another one, or the message cannot be read.
+    /// The secret differs, or the message cannot be decoded.
     Refused,
-    /// It is no worker.
+    /// The node is not a worker.
     Absent,
-    /// It does not answer, or stopped answering.
+    /// The node does not answer, or stopped answering.
     Lost,
 }
 
@@ -205,7 +205,7 @@ fn failure_of(code: Code) -> NodeFailure {
     }
 }
 
-/// Returns the URL of the node that an error says was lost.
+/// Returns the URL of the node that was lost according to an error.
 pub(super) fn lost_node(error: &str) -> Option<Option<Url>> {
     let rest = error.strip_prefix(LOST_NODE)?;
     let url = rest.split_once(": ").map_or(rest, |(url, _)| url);

@@ -1,4 +1,4 @@
-//! Scans of tasks as bytes, within the plans that a coordinator sends.
+//! Encodes the scans of tasks as bytes, within the plans that a coordinator sends.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use stylobate_columnar::ScanPart;
 use super::task_scan::{ScanOpener, TaskScan, TaskScanSpec, part_schema};
 use crate::{error::external, tables::source::ScanSource};
 
-/// Most partitions of a scan that a worker accepts.
+/// Maximum partitions of a scan that a worker accepts.
 const MAX_PARTITIONS: u32 = 4_096;
 
 /// The scan of a task on the wire.
@@ -49,7 +49,7 @@ struct TaskScanMessage {
 /// Encodes scans of named sources, and decodes them on workers.
 #[derive(Clone, Debug)]
 pub(super) struct ScanCodec {
-    /// `None` on a session that only plans.
+    /// `None` in a session that only plans.
     opener: Option<ScanOpener>,
 }
 
@@ -70,7 +70,7 @@ impl ScanCodec {
         converter.physical_expr_to_proto(expr, self)
     }
 
-    /// Describes a scan by the columns of its table that it needs.
+    /// Describes a scan by the columns that it needs of its table.
     fn message(
         &self,
         source: &ScanSource,

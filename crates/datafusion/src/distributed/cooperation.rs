@@ -1,7 +1,7 @@
-//! Makes joins yield to other tasks, so that a query that is dropped ends.
+//! Makes joins yield to other tasks, so that a dropped query ends.
 //!
-//! Scans yield after some batches. A join can make any number of batches of one: an operator above it that takes all of
-//! them, such as an aggregation, would not return to the runtime before it has seen the last one.
+//! Scans yield after a few batches, but a join can produce any number of batches from one: an operator above it that
+//! consumes all of them, such as an aggregation, would not return to the runtime before it has seen the last one.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, coop::CooperativeExec},
 };
 
-/// Operators that make several batches of one.
+/// Operators that produce several batches from one.
 const MULTIPLYING: [&str; 6] = [
     "CrossJoinExec",
     "HashJoinExec",
@@ -25,7 +25,7 @@ const MULTIPLYING: [&str; 6] = [
     "UnnestExec",
 ];
 
-/// Adds a step above each join that yields when the task used up its share of time. Runs after all other rules.
+/// Adds an operator above each join that yields when the task has used up its time slice. Runs after all other rules.
 #[derive(Debug)]
 pub(super) struct CooperativeJoins;
 

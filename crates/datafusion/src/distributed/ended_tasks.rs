@@ -1,7 +1,7 @@
-//! Drops what tasks have left when their query has ended.
+//! Releases the state of tasks once their query has ended.
 //!
-//! The engine's table of tasks forgets a removed task only while it is used: on an idle node, the memory of the last query's
-//! joins would stay reserved until the next one.
+//! The engine's task table evicts removed tasks only when it is accessed: on an idle node, the memory of the last
+//! query's joins would stay reserved until the next query.
 
 use std::{
     sync::{
@@ -19,12 +19,12 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// Time between two looks at the table. It forgets what was removed 0.3 s ago or earlier.
+/// Interval between two accesses of the table, which evicts tasks that were removed at least 0.3 s ago.
 const INTERVAL: Duration = Duration::from_millis(400);
-/// Time of a look.
+/// Maximum time of an access.
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The number of tasks whose plans are in memory.
+/// The number of tasks with a plan in memory.
 #[derive(Debug, Default)]
 pub(super) struct TaskCount {
     count: AtomicUsize,
@@ -32,7 +32,7 @@ pub(super) struct TaskCount {
 }
 
 impl TaskCount {
-    /// Counts a task until the returned guard is dropped, with the session of the task.
+    /// Counts a task until the returned guard is dropped with the task's session.
     pub(super) fn enter(self: &Arc<Self>) -> CountedTask {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.begun.notify_one();
@@ -40,7 +40,7 @@ impl TaskCount {
     }
 }
 
-/// A task that is counted.
+/// Guard of a counted task.
 #[derive(Debug)]
 pub(super) struct CountedTask(Arc<TaskCount>);
 
@@ -50,7 +50,7 @@ impl Drop for CountedTask {
     }
 }
 
-/// Uses the table of a worker from time to time, as long as there are tasks. Ends when it is dropped.
+/// Accesses the task table of a worker periodically while there are tasks. Ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct EndedTasks(AbortHandle);
 
@@ -62,7 +62,7 @@ impl EndedTasks {
                 tasks.begun.notified().await;
                 while tasks.count.load(Ordering::Relaxed) > 0 {
                     sleep(INTERVAL).await;
-                    // No query has this id: only the table is used.
+                    // No query has this id: the call only accesses the table.
                     let _ = timeout(TIMEOUT, worker.execute_task(no_task())).await;
                 }
             }

@@ -1,4 +1,4 @@
-//! Divides scans among the tasks of a stage, and sends each task to the node that is the home of what it reads.
+//! Divides scans among the tasks of a stage, and routes each task to the home of the row groups that it reads.
 
 use std::sync::Arc;
 
@@ -18,13 +18,14 @@ use datafusion_distributed::{
 use super::nodes::RunView;
 use crate::tables::source::ScanSource;
 
-/// Returns the scan of a leaf that other nodes can open, with the names of its sources.
+/// Returns the scan of a leaf and the names of its sources, if other nodes can open them.
 fn named_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanSource, &[String])> {
     let source = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()?;
     Some((source, source.table.source_names()?))
 }
 
-/// Asks for a task per worker; for one in all if the scan has one partition, since the plan above may rely on that.
+/// Requests one task per worker, or a single task if the scan has one partition, since the plan above may rely on
+/// that.
 pub(super) fn desired_tasks(
     event: DesiredTaskCountEvent<'_>,
 ) -> Option<Result<DesiredTaskCountEventResponse>> {
@@ -37,7 +38,7 @@ pub(super) fn desired_tasks(
     }))
 }
 
-/// Gives each task the row groups whose home its worker is.
+/// Gives each task the row groups whose home is its worker.
 pub(super) fn divide_scan(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
     let (source, names) = named_scan(event.plan)?;
     let view = RunView::of(event.session_config)?;
@@ -60,7 +61,7 @@ pub(super) fn divide_scan(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<Scal
     Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
 }
 
-/// Sends task `i` to worker `i`; a single task to the home of most rows that it reads.
+/// Routes task `i` to worker `i`, and a single task to the home of most of its rows.
 pub(super) fn route_tasks(event: RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
     let view = RunView::of(event.task_ctx.session_config())?;
     if event.task_count > 1 {

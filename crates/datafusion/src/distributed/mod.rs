@@ -6,13 +6,13 @@
 //!                └─ a lost worker: planned again for the others, unless rows have left
 //! ```
 //!
-//! A [`Distribution`] makes the queries of a session run on the workers of its [`QueryNodes`]. A stage has one task per
-//! node, or one task in all. Task `i` of each stage runs on node `i`, and reads the row groups whose first byte has its
-//! home there. A scan of one partition is never divided, since the plan above it may count on one partition.
+//! A [`Distribution`] runs the queries of a session on the workers of its [`QueryNodes`]. A stage has one task per
+//! node, or a single task. Task `i` of each stage runs on node `i`, and reads the row groups whose first byte has its
+//! home there. A scan with one partition is never divided, since the plan above it may rely on that.
 //!
-//! A plan carries no store and no credentials: tables are named, and each worker opens them by its [`TableSources`], in the
-//! versions that the query was planned with. Tables that have no names are read by the process that plans: a query with
-//! such a table is not distributed.
+//! A plan contains no store and no credentials: tables are named, and each worker opens them through its
+//! [`TableSources`], in the versions that the query was planned with. Tables without names are read by the process
+//! that plans: a query with such a table is not distributed.
 
 mod channels;
 mod codec;

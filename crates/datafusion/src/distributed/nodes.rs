@@ -1,4 +1,4 @@
-//! The nodes that run a query: who they are, and which of them reads a row group.
+//! The nodes that run a query, and the choice of the one that reads a row group.
 
 use std::{
     collections::HashMap,
@@ -14,42 +14,42 @@ use stylobate_client::{ClusterNode, ClusterView, NodeAddresses, NodeId, PathHash
 use stylobate_columnar::RowGroupStart;
 use url::Url;
 
-/// Time for which a worker is left out after it failed.
+/// Time for which a worker is skipped after it failed.
 const LEFT_OUT: Duration = Duration::from_secs(10);
 
-/// The nodes of a cluster, for queries. Both a fixed list and a cluster that changes can be behind it.
+/// The nodes of a cluster, for queries: a fixed list or a cluster that changes.
 pub trait QueryNodes: fmt::Debug + Send + Sync + 'static {
-    /// Returns the URLs of the workers that are up. They are asked for again for each run of a query.
+    /// Returns the URLs of the workers that are up. Called again for each run of a query.
     fn workers(&self) -> Vec<Url>;
 
-    /// Returns the worker that reads a byte of an object of a named source; `None` if any may.
+    /// Returns the worker that reads a byte of an object in a named source; `None` if any worker may.
     fn home(&self, source: &str, path: &str, offset: u64) -> Option<Url>;
 
-    /// Notes that a worker did not answer.
+    /// Records that a worker did not answer.
     fn failed(&self, worker: &Url);
 }
 
-/// Workers that failed lately: they are left out for ten seconds.
+/// Workers that failed recently: they are skipped for ten seconds.
 #[derive(Debug, Default)]
 pub struct RecentFailures {
     failed: Mutex<HashMap<Url, Instant>>,
 }
 
 impl RecentFailures {
-    /// Notes that a worker failed now.
+    /// Records that a worker has just failed.
     pub fn add(&self, worker: Url) {
         let mut failed = self.failed.lock();
         failed.retain(|_, at| at.elapsed() <= LEFT_OUT);
         failed.insert(worker, Instant::now());
     }
 
-    /// Returns whether a worker did not fail lately.
+    /// Returns whether a worker has not failed recently.
     pub fn is_up(&self, worker: &Url) -> bool {
         self.failed.lock().get(worker).is_none_or(|at| at.elapsed() > LEFT_OUT)
     }
 }
 
-/// A fixed list of workers. One that fails is left out for ten seconds.
+/// A fixed list of workers. A worker that fails is skipped for ten seconds.
 #[derive(Debug)]
 pub struct WorkerList {
     view: Option<ClusterView>,
@@ -58,7 +58,7 @@ pub struct WorkerList {
 }
 
 impl WorkerList {
-    /// Creates the list. The home of a row group depends on the hosts and ports alone, not on their order.
+    /// Creates the list. The home of a row group depends only on the hosts and ports, not on their order.
     pub fn new(urls: impl IntoIterator<Item = Url>) -> Self {
         let id = |url: &Url| {
             let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -91,7 +91,7 @@ impl QueryNodes for WorkerList {
     }
 }
 
-/// The workers of one run of a query: all its stages see the same ones.
+/// The workers for one run of a query: all its stages see the same ones.
 #[derive(Clone, Debug)]
 pub(super) struct RunView {
     pub(super) workers: Vec<Url>,
@@ -103,18 +103,18 @@ impl RunView {
         Self { workers: nodes.workers(), nodes }
     }
 
-    /// Returns the view that a configuration was given.
+    /// Returns the view stored in a session configuration.
     pub(super) fn of(config: &SessionConfig) -> Option<Arc<Self>> {
         config.get_extension::<Self>()
     }
 
-    /// Returns the worker of a row group, by position; of the first `tasks` workers.
+    /// Returns the index of the worker for a row group, among the first `tasks` workers.
     pub(super) fn place(&self, start: &RowGroupStart, source_names: &[String], tasks: usize) -> usize {
         let tasks = tasks.clamp(1, self.workers.len().max(1));
         let name = source_names.get(start.source).map(String::as_str).unwrap_or_default();
         let home = self.nodes.home(name, &start.path, start.offset);
         let known = home.and_then(|home| self.workers.iter().position(|worker| *worker == home));
-        // A home that was lost since the view was taken: its row groups are spread over the others.
+        // If the home was lost after the view was taken, its row groups are spread over the others.
         let any = || PathHash::of(name, &start.path).as_u64() as usize;
         known.unwrap_or_else(any) % tasks
     }

@@ -1,4 +1,4 @@
-//! Options of a session that its tasks on other nodes follow, too, such as the time zone. They travel in a header.
+//! Session options that also apply to tasks on other nodes, such as the time zone. They are sent in a header.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use datafusion::{common::Result, config::ConfigOptions, error::DataFusionError, 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 const OPTIONS: HeaderName = HeaderName::from_static("x-stylobate-sql-options");
-/// What operators look at while they run.
+/// Prefix of the options that operators read while they run.
 const PREFIX: &str = "datafusion.execution.";
 
-/// Returns the header of the options that are not at their defaults.
+/// Returns the header with the options that differ from their defaults.
 pub(super) fn to_headers(config: &SessionConfig) -> HeaderMap {
     let of = |options: &ConfigOptions| {
         let entries = options.entries().into_iter().filter(|entry| entry.key.starts_with(PREFIX));
@@ -24,7 +24,7 @@ pub(super) fn to_headers(config: &SessionConfig) -> HeaderMap {
     header.into_iter().collect()
 }
 
-/// Sets the options of a header.
+/// Sets the options contained in a header.
 pub(super) fn apply(headers: &HeaderMap, config: &mut SessionConfig) -> Result<()> {
     let Some(text) = headers.get(OPTIONS) else { return Ok(()) };
     let wrong = |_| DataFusionError::Plan("the options of a query cannot be read".to_owned());

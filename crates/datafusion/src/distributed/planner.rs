@@ -1,4 +1,4 @@
-//! Plans queries for the workers of a cluster, or for this process alone where that is all that is possible.
+//! Plans queries for the workers of a cluster, or for this process alone if nothing else is possible.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use datafusion_distributed::{DistributedExec, DistributedLeafExec, NetworkBounda
 use super::nodes::RunView;
 use crate::yielding::YieldingPlanner;
 
-/// Plans for the workers that the configuration names.
+/// Plans for the workers in the session configuration.
 #[derive(Debug)]
 pub(super) struct ClusterPlanner {
     /// The planner of the crate `datafusion-distributed`.
@@ -61,7 +61,7 @@ impl ClusterPlanner {
         if reads_only_what_all_can(&plan)? { Ok(plan) } else { self.local(logical, session).await }
     }
 
-    /// Shows the stages in place of the plan that this process alone would run.
+    /// Shows the stages instead of the plan that this process alone would run.
     async fn explained(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -83,7 +83,7 @@ impl ClusterPlanner {
     }
 }
 
-/// Returns whether all stages that are sent to workers read nothing but what each of these can open.
+/// Returns whether all stages that are sent to workers read only sources that every worker can open.
 fn reads_only_what_all_can(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut can_all = true;
     plan.apply(|node| {

@@ -1,4 +1,4 @@
-//! Runs a query again when a node was lost, as long as no rows have left.
+//! Runs a query again after a node was lost, as long as no rows have been returned.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use url::Url;
 use super::{channels::lost_node, session::Distribution};
 use crate::error::{LOST_NODE, innermost, one_line};
 
-/// Times that a query is run again.
+/// Maximum number of times that a query is run again.
 const MAX_RERUNS: u32 = 2;
 /// Pause before a query is run again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Time in which a worker says that it is there.
+/// Maximum time for a worker to confirm that it is reachable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a worker of the engine says that waited for a plan in vain.
+/// Error text of an engine's worker that waited for a plan in vain.
 const NO_PLAN: &str = "timed-out while waiting for the plan";
 
-/// A query, and how far it came.
+/// A query, and its progress.
 struct QueryRun {
     distribution: Distribution,
     state: SessionState,
@@ -39,8 +39,9 @@ struct QueryRun {
 }
 
 impl Distribution {
-    /// Plans a query of a prepared session and begins to run it. If a worker is lost before the first row has left, the
-    /// query is planned again for those that are left, at most twice. Dropping the stream ends the work on all nodes.
+    /// Plans a query of a prepared session and starts it. If a worker is lost before the first row was returned, the
+    /// query is planned again for the remaining workers, at most twice. Dropping the stream ends the work on all
+    /// nodes.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl Distribution {
     }
 }
 
-/// Plans for the workers that are up now, and begins.
+/// Plans for the workers that are currently up, and starts the run.
 async fn begin(
     distribution: &Distribution,
     state: &SessionState,
@@ -84,7 +85,7 @@ impl QueryRun {
                 Some(Err(error)) => error,
             };
 
-            // Ends what is left of this run on all nodes.
+            // Dropping the rows ends the rest of this run on all nodes.
             let nothing = RecordBatchStreamAdapter::new(self.rows.schema(), stream::empty());
             self.rows = Box::pin(nothing);
             let lost = lost(&self.distribution, &self.workers, &error).await;
@@ -104,7 +105,8 @@ impl QueryRun {
     }
 }
 
-/// Returns what was lost, if that is why a run failed: the error says so, or a worker does not answer any more.
+/// Returns a description of what was lost, if that is why a run failed: the error says so, or a worker no longer
+/// answers.
 async fn lost(distribution: &Distribution, workers: &[Url], error: &DataFusionError) -> Option<String> {
     let channels = distribution.channels();
     let text = root_text(error);

@@ -1,4 +1,4 @@
-//! Makes the queries of a session run on the workers of a cluster.
+//! Runs the queries of a session on the workers of a cluster.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::{
     planner::ClusterPlanner,
 };
 
-/// Bytes that are buffered of the rows of another node, for each stage that reads from it.
+/// Bytes of rows from other nodes to buffer, for each stage that reads them.
 const BUFFERED_BYTES: usize = 8 << 20;
 
-/// Partitions of a plan: with one, no operator would expect its rows in several.
+/// Minimum partitions of a plan: with a single one, operators would not expect rows in several partitions.
 const MIN_PARTITIONS: usize = 2;
 
 /// The workers of a cluster, for queries.
@@ -33,27 +33,27 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Creates a distribution over workers that need neither TLS nor credentials.
+    /// Creates a distribution over workers that require neither TLS nor credentials.
     pub fn over(nodes: Arc<dyn QueryNodes>) -> Self {
         Self::connected(nodes, Arc::new(PlainConnector))
     }
 
-    /// Creates a distribution over workers that are reached by a connector.
+    /// Creates a distribution over workers that are reached through a connector.
     pub fn connected(nodes: Arc<dyn QueryNodes>, connector: Arc<dyn ConnectNode>) -> Self {
         Self { channels: NodeChannels::new(connector, nodes.clone()), nodes }
     }
 
-    /// Prepares a session, once. [`Self::run`] runs its queries.
+    /// Prepares a session. Must be called once; [`Self::run`] then runs its queries.
     ///
     /// # Errors
     ///
-    /// If the session has options of the engine that do not fit.
+    /// If the engine rejects options of the session.
     pub fn prepare(&self, mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
         let config = builder.config().get_or_insert_with(SessionConfig::default);
         let partitions = config.target_partitions().max(MIN_PARTITIONS);
         config.options_mut().execution.target_partitions = partitions;
 
-        // Plans that are sent have no nodes of this process alone.
+        // Plans that are sent to workers must not contain operators that exist only in this process.
         *builder.query_planner() = None;
         let mut builder = builder
             .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
@@ -63,7 +63,7 @@ impl Distribution {
             .with_distributed_desired_task_count_handler(desired_tasks)
             .with_distributed_scale_up_leaf_node_handler(divide_scan)
             .with_distributed_route_tasks_handler(route_tasks)
-            // Each task runs all children, so that its scans are those of its node.
+            // Each task runs all children, so that its scans are those of its own node.
             .with_distributed_children_isolator_unions(false)?
             .with_distributed_worker_connection_buffer_budget_bytes(BUFFERED_BYTES)?
             .with_distributed_planner();
@@ -77,12 +77,12 @@ impl Distribution {
         &self.channels
     }
 
-    /// Returns the workers that are up now.
+    /// Returns the workers that are currently up.
     pub(super) fn view(&self) -> RunView {
         RunView::new(self.nodes.clone())
     }
 
-    /// Returns a session whose plans are for the workers of a view.
+    /// Returns a session that plans for the workers of a view.
     pub(super) fn with_view(state: &SessionState, view: RunView) -> Result<SessionState> {
         let mut state = state.clone();
         let config = state.config_mut();

@@ -1,4 +1,4 @@
-//! The scan of one task, as it arrives at a worker: its files are opened when its first batch is asked for.
+//! The scan of one task, as it arrives at a worker: its files are opened when its first batch is requested.
 
 use std::{
     any::Any,
@@ -31,9 +31,9 @@ use crate::{
     tables::source::{PushedFilter, ScanSource},
 };
 
-/// The tables that a worker may read, by the names of their sources.
+/// The tables that a worker may read, by source name.
 pub trait TableSources: fmt::Debug + Send + Sync + 'static {
-    /// Returns the source of this name.
+    /// Returns the source with this name.
     ///
     /// # Errors
     ///
@@ -41,14 +41,15 @@ pub trait TableSources: fmt::Debug + Send + Sync + 'static {
     fn source(&self, name: &str) -> SourceResult<Source>;
 }
 
-/// Paths and URLs as names. Every worker that reads them needs the same folders or the same access to the stores.
+/// Sources named by paths and URLs. All workers that read them need the same folders, or the same access to the
+/// stores.
 #[derive(Clone, Debug, Default)]
 pub struct UrlSources {
     options: Vec<(String, String)>,
 }
 
 impl UrlSources {
-    /// Creates the sources, with options of the stores that URLs lead to.
+    /// Creates the sources, with options for the stores of URLs.
     pub fn new(options: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { options: options.into_iter().collect() }
     }
@@ -60,7 +61,7 @@ impl TableSources for UrlSources {
     }
 }
 
-/// What a worker opens scans with.
+/// Context in which a worker opens scans.
 #[derive(Clone, Debug)]
 pub(super) struct ScanOpener {
     pub(super) cache: Cache,
@@ -68,7 +69,7 @@ pub(super) struct ScanOpener {
     pub(super) threads: usize,
 }
 
-/// What a coordinator tells about the scan of a task.
+/// Description of the scan of a task, sent by the coordinator.
 #[derive(Clone, Debug)]
 pub(super) struct TaskScanSpec {
     pub(super) source_names: Vec<String>,
@@ -76,11 +77,11 @@ pub(super) struct TaskScanSpec {
     pub(super) part: ScanPart,
     /// The schema of those columns.
     pub(super) table: SchemaRef,
-    /// Columns that come out, by position among those.
+    /// Output columns, as indices into those columns.
     pub(super) columns: Vec<usize>,
-    /// On the columns of `table`.
+    /// Filters on the columns of `table`.
     pub(super) filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// Filters that change while the scan runs.
+    /// Dynamic filters, which change while the scan runs.
     pub(super) moving: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) limit: Option<usize>,
     pub(super) partitions: usize,
@@ -99,7 +100,7 @@ pub(super) struct TaskScan {
 /// An opened scan, and the row groups that its partitions share.
 type OpenedTaskScan = (ScanSource, Option<Arc<dyn Any + Send + Sync>>);
 
-/// The opened scan that the partitions share.
+/// The opened scan shared by the partitions.
 #[derive(Debug, Default)]
 struct SharedTaskScan {
     opened: OnceCell<OpenedTaskScan>,
@@ -111,10 +112,10 @@ impl TaskScan {
         Ok(Self { spec: Arc::new(spec), opener, schema, metrics: ExecutionPlanMetricsSet::new() })
     }
 
-    /// Opens the files, in the versions of the plan.
+    /// Opens the files in the versions of the plan.
     async fn open_scan(&self) -> Result<ScanSource> {
         let spec = &self.spec;
-        // A task that reads nothing runs where its files are not known, too.
+        // A task that reads nothing may also run where its files are unknown.
         let names = if spec.part.is_empty() { &[] } else { spec.source_names.as_slice() };
         let sources = names.iter().map(|name| self.opener.sources.source(name));
         let sources = sources.collect::<SourceResult<Vec<_>>>();
@@ -164,7 +165,7 @@ impl DataSource for TaskScan {
             let open = || scan.open_shared(&context);
             let (source, row_groups) = match &shared {
                 Some(shared) => shared.opened.get_or_try_init(open).await?.clone(),
-                // Partitions that do not know each other have shares of their own.
+                // Partitions that are not linked have separate shares of the row groups.
                 None => (scan.open_scan().await?, None),
             };
             source.open_with_args(OpenArgs::new(partition, context.clone()).with_shared_state(row_groups))
@@ -217,7 +218,7 @@ impl DataSource for TaskScan {
         Ok(None)
     }
 
-    /// Takes no filters: they were pushed into the plan before it was divided.
+    /// Accepts no filters: they were pushed down before the plan was divided.
     fn try_pushdown_filters(
         &self,
         filters: Vec<Arc<dyn PhysicalExpr>>,
@@ -240,7 +241,7 @@ impl DataSource for TaskScan {
     }
 }
 
-/// Returns the schema of the columns of a part.
+/// Returns the schema of a part's columns.
 pub(super) fn part_schema(part: &ScanPart) -> SchemaRef {
     Arc::new(Schema::new(part.schema().fields().clone()))
 }

@@ -1,4 +1,4 @@
-//! The part of a node that runs the tasks of queries which other nodes planned.
+//! The worker of a node, which runs tasks of queries that other nodes planned.
 
 use std::{fmt, sync::Arc};
 
@@ -29,8 +29,8 @@ pub struct QueryWorkerBuilder {
 }
 
 impl QueryWorkerBuilder {
-    /// Creates the worker of a node: its tasks take memory and spill in `runtime`, read `sources` through `cache`, and
-    /// ask the other workers of `distribution` for rows.
+    /// Creates a builder: tasks use the memory and the spill folder of `runtime`, read `sources` through `cache`, and
+    /// request rows from the other workers of `distribution`.
     pub fn new(
         runtime: Arc<RuntimeEnv>,
         cache: Cache,
@@ -43,7 +43,7 @@ impl QueryWorkerBuilder {
         Self { runtime, sessions: WorkerSessions { opener, channels, tasks: Arc::default() } }
     }
 
-    /// Sets the number of threads that decode for a scan. Default: one per core.
+    /// Sets the number of decoding threads per scan. Default: one per core.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.sessions.opener.threads = threads.max(1);
         self
@@ -74,8 +74,8 @@ pub struct QueryWorker {
 }
 
 impl QueryWorker {
-    /// Returns the worker of the engine, whose `into_worker_server` is the service for gRPC. Tasks that have ended leave
-    /// memory as long as this lives.
+    /// Returns the engine's worker, whose `into_worker_server` yields the gRPC service. Ended tasks release their
+    /// memory as long as this `QueryWorker` exists.
     pub fn of_engine(&self) -> Worker {
         self.worker.clone()
     }
@@ -87,7 +87,7 @@ impl fmt::Debug for QueryWorker {
     }
 }
 
-/// Makes a session for each task.
+/// Creates a session for each task.
 #[derive(Clone, Debug)]
 struct WorkerSessions {
     opener: ScanOpener,

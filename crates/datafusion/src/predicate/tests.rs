@@ -1,4 +1,4 @@
-//! Expressions translate to predicates of the same rows, or to weaker ones.
+//! Checks that expressions translate to predicates that select the same rows, or to weaker ones.
 
 use datafusion::{
     arrow::datatypes::{Field, TimeUnit},
@@ -26,7 +26,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Translates a logical expression, and writes it as SQL.
+/// Translates a logical expression, and renders it as SQL.
 fn translated(expr: Expr) -> Option<(String, bool)> {
     let schema = schema();
     let qualified = DFSchema::try_from(schema.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! Tables of record batches: in memory, or read again from a source by each query.
+//! Tables of record batches, in memory or read again from a source by each query.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -17,23 +17,23 @@ use futures::{StreamExt, stream::BoxStream};
 
 use crate::error::Result;
 
-/// A stream of batches that comes from outside.
+/// A stream of batches from outside this crate.
 pub type ForeignBatchStream = BoxStream<'static, Result<RecordBatch, Box<dyn StdError + Send + Sync>>>;
 
-/// Makes a table of batches in memory.
+/// Creates a table of batches in memory.
 ///
 /// # Errors
 ///
-/// [`Error::Query`](crate::Error::Query) if a batch has another schema.
+/// [`Error::Query`](crate::Error::Query) if a batch has a different schema.
 pub fn batches_table(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Arc<dyn TableProvider>> {
     Ok(Arc::new(MemTable::try_new(schema, vec![batches])?))
 }
 
-/// Makes a table of a stream, which is opened again for each read of the table, within the runtime.
+/// Creates a table of a stream, which is opened again for each read of the table, within the runtime.
 ///
 /// # Errors
 ///
-/// None are known.
+/// Currently none.
 pub fn stream_table(
     schema: SchemaRef,
     open: impl Fn() -> ForeignBatchStream + Send + Sync + 'static,
@@ -63,7 +63,7 @@ impl PartitionStream for ForeignRows {
         let schema = self.schema.clone();
         let batches = (self.open)().map(move |batch| -> Result<RecordBatch, DataFusionError> {
             let batch = batch.map_err(DataFusionError::External)?;
-            // Metadata of the source is not part of the type of the table.
+            // Metadata of the source is not part of the table's type.
             let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             Ok(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &rows)?)
         });

@@ -1,7 +1,7 @@
-//! Copies strings out of large buffers where operators hold batches for long.
+//! Copies strings out of large buffers if operators hold batches for long.
 //!
-//! A view keeps the whole buffer that it points into: a dictionary, or all strings of a row group. Operators count that
-//! buffer for each batch that they hold, so that a sort of a few megabytes would need gigabytes.
+//! A view keeps the whole buffer alive that it points into: a dictionary, or all strings of a row group. Operators
+//! account for that buffer once per batch that they hold, so a sort of a few megabytes would need gigabytes.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use datafusion::arrow::{
     error::ArrowError,
 };
 
-/// Bytes of a column's buffers that are never worth a copy.
+/// Size of a column's buffers up to which a copy is never worthwhile.
 const SMALL_BUFFERS: usize = 64 << 10;
 
 /// Whether an operator holds the batches of a scan. Shared by all copies of the scan in a plan.
@@ -32,7 +32,7 @@ impl AreHeld {
     }
 }
 
-/// Copies the strings and bytes of columns whose buffers hold more than twice of what their rows need.
+/// Copies the strings and bytes of columns whose buffers are more than twice as large as their rows need.
 pub(crate) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns: Vec<Option<ArrayRef>> = batch.columns().iter().map(compacted_column).collect();
     if columns.iter().all(Option::is_none) {

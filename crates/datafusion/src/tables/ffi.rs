@@ -8,7 +8,7 @@ pub use datafusion_ffi::{
 };
 use tokio::runtime::Handle;
 
-/// Returns the major version of DataFusion that a library must be built with to use [`exported_table`].
+/// Returns the major version of DataFusion with which a library must be built to use [`exported_table`].
 pub fn ffi_version() -> u64 {
     datafusion_ffi::version()
 }

@@ -1,4 +1,4 @@
-//! Finds the scans of a plan whose batches are held by operators, so that they are made compact.
+//! Finds the scans of a plan whose batches are held by operators, so that these batches are compacted.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use datafusion::{
 
 use super::source::ScanSource;
 
-/// Tells the scans of a plan whose batches are held by sorts, joins and exchanges.
+/// Marks the scans of a plan whose batches are held by sorts, joins and exchanges.
 #[derive(Debug)]
 pub(crate) struct CompactHeldBatches;
 
@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for CompactHeldBatches {
     }
 }
 
-/// Returns the input whose batches an operator holds, if it does. A sort with a limit copies the rows that it keeps.
+/// Returns the input whose batches an operator holds, if any. A sort with a limit copies the rows that it keeps.
 fn held_input(node: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let is_sort = node.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_none());
     let holds = is_sort
@@ -64,7 +64,7 @@ fn held_input(node: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> 
     node.children().first().copied().filter(|_| holds)
 }
 
-/// Marks the scans whose batches a node passes on as they are.
+/// Marks the scans whose batches a node passes on unchanged.
 fn mark_scans(node: &Arc<dyn ExecutionPlan>) {
     if let Some(leaf) = node.downcast_ref::<DataSourceExec>() {
         if let Some(source) = leaf.data_source().downcast_ref::<ScanSource>() {

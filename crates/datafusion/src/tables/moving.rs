@@ -12,12 +12,13 @@ use stylobate_columnar::{MovingFilter, Predicate};
 
 use crate::predicate::translate;
 
-/// Returns whether an expression may change while it is used.
+/// Returns whether an expression may change while it is in use.
 pub(crate) fn is_moving(expr: &Arc<dyn PhysicalExpr>) -> bool {
     snapshot_generation(expr) != 0
 }
 
-/// Returns what the current state of these expressions implies for the columns of `schema`; `None` if there are none.
+/// Returns the filter on the columns of `schema` that the current state of these expressions implies; `None` if there
+/// are no expressions.
 pub(crate) fn moving_filter(filters: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Option<MovingFilter> {
     if filters.is_empty() {
         return None;
@@ -45,7 +46,7 @@ pub(crate) fn moving_filter(filters: &[Arc<dyn PhysicalExpr>], schema: &SchemaRe
     }))
 }
 
-/// Translates the current state of an expression; `None` if it says nothing yet.
+/// Translates the current state of an expression; `None` if it implies nothing yet.
 fn current(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Predicate> {
     let snapshot = snapshot_physical_expr(filter.clone()).ok()?;
     let condition = translate(&snapshot, schema)?.predicate;

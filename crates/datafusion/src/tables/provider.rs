@@ -1,4 +1,4 @@
-//! The table of DataFusion's catalogs: plans scans of Parquet and ORC files.
+//! The table provider for DataFusion's catalogs: plans scans of Parquet and ORC files.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use super::{
 };
 use crate::error::Result as OpenResult;
 
-/// A table of Parquet and ORC files. It reads the versions of the files that it was opened with.
+/// A table of Parquet and ORC files. It reads the file versions that it was opened with.
 ///
-/// Filters are evaluated on dictionary codes and prune row groups. Those that a scan evaluates exactly as DataFusion
+/// Filters prune row groups and are evaluated on dictionary codes. Those that a scan evaluates exactly as DataFusion
 /// would are not evaluated again.
 #[derive(Debug)]
 pub struct ScanTable {
@@ -34,19 +34,19 @@ pub struct ScanTable {
 }
 
 impl ScanTable {
-    /// Finds the files of a request and reads their footers. Strings are views into the files' dictionaries, and no
-    /// column is a dictionary: DataFusion groups and joins those faster.
+    /// Finds the files of a request and reads their footers. Strings become views into the files' dictionaries, and
+    /// no column is dictionary-encoded: DataFusion groups and joins views faster.
     ///
     /// # Errors
     ///
-    /// Those of [`ScanRequest::plan`].
+    /// See [`ScanRequest::plan`].
     pub async fn open(request: ScanRequest, cache: &Cache) -> OpenResult<Self> {
         let request = request.with_strings(Strings::View).with_dictionary(Dictionaries::None);
         Ok(Self::of(request.plan(cache).await?))
     }
 
-    /// Makes a table of the columns and rows of a scan, in the types that it was planned with. If the scan has a limit,
-    /// filters are not pushed into it: they apply to its first rows.
+    /// Creates a table of the columns and rows of a scan, with the types that it was planned with. If the scan has a
+    /// limit, filters are not pushed into it: they apply to its first rows.
     pub fn of(scan: Scan) -> Self {
         Self { table: Arc::new(ScannedTable::new(scan)) }
     }
@@ -56,18 +56,18 @@ impl ScanTable {
         self.table.schema()
     }
 
-    /// Names the sources of the table, in the order of the request: other nodes of a cluster open the same files by these
-    /// names, with the default options of a request. Default: no names, and only this process reads the table.
+    /// Names the sources of the table, in the order of the request: other nodes of a cluster open the same files by
+    /// these names, with default request options. Default: no names, so that only this process reads the table.
     pub fn with_source_names(self, names: impl IntoIterator<Item = String>) -> Self {
         Self { table: Arc::new(self.table.with_source_names(names.into_iter().collect())) }
     }
 
-    /// Returns the names of its sources, if it has any.
+    /// Returns the names of the table's sources, if any.
     pub fn source_names(&self) -> Option<&[String]> {
         self.table.source_names()
     }
 
-    /// Translates a filter on this table; `None` if nothing follows from it for a scan.
+    /// Translates a filter on this table; `None` if it implies nothing for a scan.
     fn pushed(&self, filter: &Expr) -> Option<PushedFilter> {
         let filter = unnormalize_col(filter.clone());
         let schema = DFSchema::try_from(self.table.schema().as_ref().clone()).ok()?;
@@ -114,7 +114,7 @@ impl TableProvider for ScanTable {
         let limit = limit.filter(|_| filters.iter().all(PushedFilter::is_exact));
         let limit = limit.into_iter().chain(self.table.limit()).min();
 
-        // Partitions would share the limit, but not take the first rows.
+        // Several partitions would share the limit, but not return the first rows.
         let partitions = if self.table.limit().is_some() { 1 } else { state.config().target_partitions() };
         let batch_rows = state.config().batch_size();
         let source =

@@ -1,4 +1,4 @@
-//! Files as a table: what all scans of them share.
+//! Files as a table: the state shared by all scans of them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,14 +16,14 @@ use super::statistics::{column_statistics, scan_statistics};
 pub(crate) struct ScannedTable {
     scan: Scan,
     schema: SchemaRef,
-    /// Names of its sources, by which other nodes open the same files; `None` if only this process can.
+    /// Names of the sources, by which other nodes open the same files; `None` if only this process can.
     source_names: Option<Vec<String>>,
     columns: Mutex<HashMap<usize, ColumnStatistics>>,
 }
 
 impl ScannedTable {
     pub(crate) fn new(scan: Scan) -> Self {
-        // Metadata of files is not part of the type of a table.
+        // Metadata of files is not part of a table's type.
         let schema = Arc::new(Schema::new(scan.schema().fields().clone()));
         Self { scan, schema, source_names: None, columns: Mutex::default() }
     }
@@ -46,13 +46,13 @@ impl ScannedTable {
         &self.schema
     }
 
-    /// Returns the maximum number of rows of the scan itself, if there is one.
+    /// Returns the scan's own row limit, if any.
     pub(crate) fn limit(&self) -> Option<usize> {
         self.scan.limit().map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
-    /// Returns the statistics of all rows before the limit, with those of some columns, which are read from the footers
-    /// once. They are exact if the scan has no filter, or all rows of its row groups pass.
+    /// Returns the statistics of all rows before the limit, including those of the wanted columns, which are read
+    /// from the footers once. They are exact if the scan has no filter, or if all rows of its row groups pass.
     pub(crate) fn statistics(&self, is_wanted: impl Fn(usize) -> bool) -> Statistics {
         let statistics = scan_statistics(&self.scan, &self.schema, |column| {
             if !is_wanted(column) {

@@ -1,4 +1,4 @@
-//! CSV, JSON and Arrow IPC files as tables: they are read from their beginning, in one partition.
+//! CSV, JSON and Arrow IPC files as tables: they are read from the start, in one partition.
 
 use std::{fmt, sync::Arc};
 
@@ -13,11 +13,11 @@ use stylobate_columnar::SequentialScan;
 
 use crate::error::{Result, external};
 
-/// Makes a table of the rows of a scan.
+/// Creates a table of the rows of a scan.
 ///
 /// # Errors
 ///
-/// None are known.
+/// Currently none.
 pub fn sequential_table(scan: SequentialScan) -> Result<Arc<dyn TableProvider>> {
     let schema = Arc::new(Schema::new(scan.schema().fields().clone()));
     let rows = SequentialRows { scan, schema: schema.clone() };

@@ -1,5 +1,5 @@
-//! A scan as a source of DataFusion's plans: columns, filters and limits are pushed into it, and its partitions share
-//! its row groups.
+//! A scan as a source in DataFusion's plans: projections, filters and limits are pushed into it, and its partitions
+//! share its row groups.
 
 use std::{
     any::Any,
@@ -50,18 +50,18 @@ use crate::{
     predicate::{PushedPredicate, translate},
 };
 
-/// Number of files that a plan names.
+/// Maximum number of files named in a plan's display.
 const NAMED_FILES: usize = 3;
 
 /// A scan of some columns and rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct ScanSource {
     pub(crate) table: Arc<ScannedTable>,
-    /// Columns by position in the table.
+    /// Indices of the columns in the table.
     pub(crate) columns: Vec<usize>,
     schema: SchemaRef,
     pub(crate) filters: Vec<PushedFilter>,
-    /// Filters that change while the scan runs, on the columns of the table.
+    /// Dynamic filters on the columns of the table, which change while the scan runs.
     pub(crate) moving: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) limit: Option<usize>,
     order: Option<RowGroupOrder>,
@@ -74,7 +74,7 @@ pub(crate) struct ScanSource {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// The order of row groups that a sort above would have: by the bounds of a column of the table.
+/// The order of row groups that benefits a sort above: by the bounds of a column of the table.
 #[derive(Clone, Copy, Debug)]
 struct RowGroupOrder {
     column: usize,
@@ -89,25 +89,25 @@ pub(crate) struct PushedFilter {
 }
 
 impl PushedFilter {
-    /// Translates an expression on the columns of the table; `None` if nothing follows from it.
+    /// Translates an expression on the columns of the table; `None` if it implies no predicate.
     pub(crate) fn of(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Self> {
         let pushed = translate(&expr, schema)?;
         Some(Self { expr, pushed })
     }
 
-    /// Returns whether only rows for which the expression is true are left.
+    /// Returns whether the scan returns only rows for which the expression is true.
     pub(crate) fn is_exact(&self) -> bool {
         self.pushed.is_exact()
     }
 }
 
-/// Joins the translations of some filters; `None` if there are none.
+/// Combines the translations of some filters with AND; `None` if there are none.
 fn conjunction(filters: &[PushedFilter], is_wanted: impl Fn(&PushedFilter) -> bool) -> Option<Predicate> {
     let wanted = filters.iter().filter(|filter| is_wanted(filter));
     wanted.map(|filter| filter.pushed.predicate.clone()).reduce(Predicate::and)
 }
 
-/// The row groups that partitions take, and what was counted in metrics already.
+/// The row groups that partitions share, and the totals already counted in metrics.
 #[derive(Debug)]
 struct SharedRowGroups {
     queue: ScanQueue,
@@ -115,8 +115,8 @@ struct SharedRowGroups {
     counted: [AtomicU64; SHARED_METRICS.len()],
 }
 
-/// The metrics of what partitions share: row groups, and the bytes that were read for them. Columns that are decoded in
-/// memory need no bytes.
+/// The metrics that partitions share: row groups, and the bytes read for them. Columns that are decoded in memory
+/// need no bytes.
 const SHARED_METRICS: [&str; 6] = [
     "row_groups_read",
     "row_groups_pruned",
@@ -134,7 +134,7 @@ impl SharedRowGroups {
     }
 }
 
-/// Counts what partitions share, each part of it in the metrics of one partition.
+/// Adds the shared totals to metrics, attributing each increment to one partition.
 struct SharedMetrics {
     shared: Arc<SharedRowGroups>,
     counts: [Count; SHARED_METRICS.len()],
@@ -146,7 +146,7 @@ impl SharedMetrics {
         Self { shared, counts }
     }
 
-    /// Adds what no partition has counted yet.
+    /// Adds the increments that no partition has counted yet.
     fn record(&self) {
         let shared = &self.shared;
         for ((count, total), counted) in self.counts.iter().zip(shared.totals()).zip(&shared.counted) {
@@ -163,7 +163,7 @@ impl Drop for SharedMetrics {
 }
 
 impl ScanSource {
-    /// Plans a scan of these columns, by position in the table, in at most `partitions` partitions.
+    /// Plans a scan of these columns, by index in the table, in at most `partitions` partitions.
     pub(crate) fn try_new(
         table: Arc<ScannedTable>,
         columns: Vec<usize>,
@@ -196,7 +196,7 @@ impl ScanSource {
         Ok(source)
     }
 
-    /// Plans the scan again, after a change.
+    /// Plans the scan again after a change.
     fn planned(mut self) -> Result<Self> {
         let condition = conjunction(&self.filters, |_| true);
         let limit = self.limit.map(|limit| limit as u64);
@@ -209,8 +209,8 @@ impl ScanSource {
         Ok(self)
     }
 
-    /// Orders row groups, so that the first rows that a sort needs come first; those without bounds come last. `None` if
-    /// there are no bounds.
+    /// Orders row groups so that the rows that a sort needs first come first; row groups without bounds come last.
+    /// `None` if there are no bounds.
     fn ordered(&self, order: RowGroupOrder) -> Option<Scan> {
         let column = self.columns.iter().position(|column| *column == order.column)?;
         let bounds = self.scan.column_bounds(column)?;
@@ -220,7 +220,7 @@ impl ScanSource {
         Some(self.scan.with_row_groups(positions.values().iter().map(|position| *position as usize)))
     }
 
-    /// Returns the scan of some row groups, by position, in this number of partitions.
+    /// Returns the scan of some row groups, by index, in `partitions` partitions.
     #[cfg(feature = "distributed")]
     pub(crate) fn with_row_groups(&self, positions: Vec<usize>, partitions: usize) -> Self {
         Self {
@@ -232,8 +232,8 @@ impl ScanSource {
         }
     }
 
-    /// Returns the scan of a task, whose batches are sent to others, with exactly this number of partitions, these moving
-    /// filters and metrics.
+    /// Returns the scan of a task, whose batches are sent to other nodes, with exactly this number of partitions and
+    /// these dynamic filters and metrics.
     #[cfg(feature = "distributed")]
     pub(crate) fn for_task(
         self,
@@ -245,12 +245,12 @@ impl ScanSource {
         Self { partitions, moving, metrics, ..self }
     }
 
-    /// Rewrites an expression on the output to one on the table; `None` if it names other columns.
+    /// Rewrites an expression on the output to one on the table; `None` if it references other columns.
     fn on_table(&self, expr: Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         reassign_expr_columns(expr, self.table.schema()).ok()
     }
 
-    /// Returns the row groups of one partition, if partitions do not share them.
+    /// Returns the row groups of one partition if partitions do not share them.
     fn share(&self, partition: usize) -> Scan {
         let positions = (0..self.scan.units()).filter(|at| at % self.partitions == partition);
         self.scan.with_row_groups(positions)
@@ -263,7 +263,7 @@ impl ScanSource {
         SharedRowGroups { queue, bytes, counted: Default::default() }
     }
 
-    /// Returns the statistics of the rows that come out, computed once for each plan.
+    /// Returns the statistics of the output rows, computed once per plan.
     fn statistics(&self) -> Result<Statistics> {
         if let Some(known) = self.statistics.get() {
             return Ok(known.clone());
@@ -273,7 +273,7 @@ impl ScanSource {
             let of_table = self.table.statistics(|column| self.columns.contains(&column));
             projected_statistics(of_table, &self.columns, &self.schema)
         } else if self.scan.known_rows().is_some() {
-            // All rows of all row groups that are left pass.
+            // All rows of all remaining row groups pass.
             let of_column = |column| Some(column_statistics(&self.scan, &self.schema, column));
             scan_statistics(&self.scan, &self.schema, of_column)
         } else {
@@ -287,7 +287,8 @@ impl ScanSource {
         Ok(self.statistics.get_or_init(|| statistics).clone())
     }
 
-    /// Estimates the rows that pass the filters. Filters that are applied above again are left to the estimate there.
+    /// Estimates the number of rows that pass the filters. Filters that are applied again above are left to the
+    /// estimate there.
     fn estimated(&self) -> Result<Statistics> {
         let exact = self.filters.iter().filter(|filter| filter.is_exact());
         let filters: Vec<Arc<dyn PhysicalExpr>> = exact.map(|filter| filter.expr.clone()).collect();
@@ -472,7 +473,7 @@ impl DataSource for ScanSource {
         Ok(propagation)
     }
 
-    /// Reads the row groups first that a sort with a limit needs. Rows are not sorted by that.
+    /// Reads the row groups first that a sort with a limit needs. This does not sort the rows.
     fn try_pushdown_sort(
         &self,
         order: &[PhysicalSortExpr],

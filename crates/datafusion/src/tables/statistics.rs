@@ -1,4 +1,4 @@
-//! Statistics of scans for the optimizer, from footers: exact where the footers are.
+//! Statistics of scans for the optimizer, taken from footers: exact where the footers are.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -13,10 +13,10 @@ use datafusion::{
 };
 use stylobate_columnar::{ColumnBounds, Scan};
 
-/// Estimated bytes of a value of variable length.
+/// Estimated size of a variable-length value, in bytes.
 const VALUE_BYTES: usize = 32;
 
-/// Returns the statistics of all rows of a scan's row groups, with those of the columns given by position.
+/// Returns the statistics of all rows in a scan's row groups, including those of the columns given by index.
 pub(crate) fn scan_statistics(
     scan: &Scan,
     schema: &SchemaRef,
@@ -31,7 +31,7 @@ pub(crate) fn scan_statistics(
     }
 }
 
-/// Estimates the bytes of rows in memory.
+/// Estimates the size of rows in memory, in bytes.
 fn estimated_bytes(rows: Precision<usize>, schema: &SchemaRef) -> Precision<usize> {
     let widths =
         schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES));
@@ -39,7 +39,7 @@ fn estimated_bytes(rows: Precision<usize>, schema: &SchemaRef) -> Precision<usiz
     rows.map(|rows| rows.saturating_mul(row_bytes)).to_inexact()
 }
 
-/// Reduces statistics to some columns, whose schema is given.
+/// Restricts statistics to some columns, whose schema is given.
 pub(crate) fn projected_statistics(
     statistics: Statistics,
     columns: &[usize],
@@ -76,7 +76,7 @@ pub(crate) fn column_statistics(scan: &Scan, schema: &SchemaRef, column: usize) 
     }
 }
 
-/// Returns the least or the greatest value.
+/// Returns the minimum or the maximum.
 fn extreme(array: &ArrayRef, side: Ordering) -> Option<ScalarValue> {
     let mut found: Option<ScalarValue> = None;
     for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
@@ -96,7 +96,7 @@ fn is_complete(array: &ArrayRef, bounds: &ColumnBounds, rows: &[u64]) -> bool {
     })
 }
 
-/// Estimates the statistics of the rows that pass `filters`, as DataFusion's own filter does.
+/// Estimates the statistics of the rows that pass `filters`, in the same way as DataFusion's own filter.
 pub(crate) fn filtered_statistics(
     statistics: Statistics,
     schema: &SchemaRef,

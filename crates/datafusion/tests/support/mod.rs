@@ -1,4 +1,4 @@
-//! Tables of many types, as files in several encodings and in memory.
+//! Tables with many types, as files in several encodings and in memory.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::{fs::File, path::Path, sync::Arc};
@@ -26,7 +26,7 @@ use stylobate_columnar::{
 use stylobate_datafusion::SqlSession;
 use stylobate_storage::{ByteSize, CacheOptions, Destination, Overwrite, SinkOptions, Sinks};
 
-/// A generator of numbers that look random and are the same in each run.
+/// A generator of pseudorandom numbers, the same in each run.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -57,7 +57,7 @@ fn text(columns: Vec<Option<String>>) -> ArrayRef {
     Arc::new(StringArray::from(columns))
 }
 
-/// Returns rows of many types. `id` ascends; other columns have nulls.
+/// Returns rows with many types. `id` ascends; other columns have nulls.
 pub(crate) fn many_types(rows: usize) -> RecordBatch {
     let small = |numbers: &mut Numbers| numbers.below(50) as i64 - 25;
     let modes = ["AIR", "MAIL", "SHIP", "TRUCK", "", "air%_", "Größe"];
@@ -132,7 +132,7 @@ pub(crate) async fn write_orc(path: &Path, batch: &RecordBatch) {
     writer.finish().await.unwrap();
 }
 
-/// Opens a session on a cache of its own.
+/// Opens a session with its own cache.
 pub(crate) async fn session() -> SqlSession {
     let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
     SqlSession::builder(cache).with_threads(3).build().unwrap()
@@ -154,7 +154,7 @@ pub(crate) async fn rows(session: &SqlSession, sql: &str) -> String {
     pretty_format_batches(&[whole]).unwrap().to_string()
 }
 
-/// Returns the rows of a query of DataFusion alone as text.
+/// Returns the rows of a query run by DataFusion alone as text.
 pub(crate) async fn rows_of(context: &SessionContext, sql: &str) -> String {
     let frame = context.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     let schema = Arc::new(frame.schema().as_arrow().clone());
@@ -163,7 +163,7 @@ pub(crate) async fn rows_of(context: &SessionContext, sql: &str) -> String {
     pretty_format_batches(&[whole]).unwrap().to_string()
 }
 
-/// Returns the physical plan of a query as text, with `FOLDER` for the folder of its files.
+/// Returns the physical plan of a query as text, with `FOLDER` in place of the folder of its files.
 pub(crate) async fn plan(session: &SqlSession, folder: &Path, sql: &str) -> String {
     let frame = session.context().sql(sql).await.unwrap();
     let plan = frame.create_physical_plan().await.unwrap();

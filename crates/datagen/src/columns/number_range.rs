@@ -1,4 +1,4 @@
-//! Numbers with few possible values, as dictionary codes: a code is a number's position in the range of possible
+//! Numbers with few possible values, as dictionary codes: the code is the number's position in the range of possible
 //! values.
 
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use arrow::{
 use super::repeated::DictionaryKeyWidth;
 use crate::{Benchmark, snb::AGES};
 
-/// First and last day of orders and subsequent events, since 1970.
+/// First and last day of orders and subsequent events, in days since 1970.
 const FIRST_DAY: i64 = 8_035;
 const LAST_DAY: i64 = 10_591;
 
-/// Equally spaced numbers: the unscaled value of a decimal, the days of a date.
+/// Equally spaced numbers: the unscaled values of a decimal, or the days of a date.
 #[derive(Debug)]
 pub(crate) struct NumberRange {
     least: i64,
@@ -31,7 +31,7 @@ pub(crate) struct NumberRange {
 }
 
 impl NumberRange {
-    /// Returns the range of a column, if its numbers are few.
+    /// Returns the range of a column if it has few possible numbers.
     pub(crate) fn of(benchmark: Benchmark, column: &str, data_type: &DataType) -> Option<Self> {
         let (least, most, step) = match (benchmark, column) {
             (Benchmark::TpcH, "l_linenumber") => (1, 7, 1),
@@ -72,7 +72,7 @@ impl NumberRange {
         self.keys
     }
 
-    /// Encodes the same numbers as a dictionary.
+    /// Encodes an array of numbers as a dictionary.
     pub(crate) fn encode(&self, array: &ArrayRef) -> Result<ArrayRef, String> {
         match array.data_type() {
             DataType::Int32 => self.encode_values(array.as_primitive::<Int32Type>(), i64::from),

@@ -40,10 +40,10 @@ impl DictionaryKeyWidth {
     }
 }
 
-/// Clerks at scale 1, which is also the minimum.
+/// Number of clerks at scale 1, which is also the minimum.
 const CLERKS: f64 = 1_000.0;
 
-/// Returns the key width of a column's dictionary; `None` if strings repeat rarely or never.
+/// Returns the key width of a column's dictionary; `None` if its strings repeat rarely or never.
 pub(crate) fn repeated(benchmark: Benchmark, column: &str, scale: Scale) -> Option<DictionaryKeyWidth> {
     match benchmark {
         Benchmark::TpcH => match column {

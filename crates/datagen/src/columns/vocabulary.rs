@@ -1,5 +1,5 @@
-//! Dictionary codes of repeated strings. All threads that make rows of a table share one append-only dictionary for
-//! each column: each array of values begins with those of earlier arrays.
+//! Dictionary codes of repeated strings. All threads that generate rows of a table share one append-only dictionary
+//! per column: each array of values starts with the values of earlier arrays.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use stylobate_columnar::ValueInterner;
 
 use super::repeated::DictionaryKeyWidth;
 
-/// Maximum length of a string stored inline in a view.
+/// Maximum length of a string that a view stores inline.
 const INLINE: u32 = 12;
 
 /// Values of a dictionary.
@@ -28,7 +28,7 @@ pub(crate) struct Vocabulary {
 #[derive(Debug, Default)]
 struct VocabularyValues {
     texts: ValueInterner,
-    /// The first of them, as an array.
+    /// A prefix of the values, as an array.
     array: Option<ArrayRef>,
 }
 
@@ -41,14 +41,14 @@ impl Vocabulary {
         self.keys
     }
 
-    /// Returns the code of a string, which is added if it is new.
+    /// Returns the code of a string, adding it if it is new.
     fn code(&self, text: &str) -> Result<u32, String> {
         let code = self.values.lock().texts.intern(text.as_bytes());
         let code = code.filter(|code| (*code as usize) < self.keys.max_values());
         code.ok_or_else(|| format!("more than {} distinct strings", self.keys.max_values()))
     }
 
-    /// Returns all values so far. The array is the same until a value is added.
+    /// Returns all values so far. Returns the same array until a value is added.
     fn array(&self) -> Result<ArrayRef, String> {
         let VocabularyValues { texts, array } = &mut *self.values.lock();
         let texts = texts.values();
@@ -74,14 +74,14 @@ pub(crate) struct VocabularyCoder {
 
 #[derive(Clone, Debug)]
 struct VocabularyCoderSlot {
-    /// The view of a short string; length, beginning and end of a long one.
+    /// The view of a short string; the length, start and end of a long one.
     key: u128,
     code: u32,
     /// The text of a long string.
     text: Box<str>,
 }
 
-/// Code of an empty slot.
+/// Code that marks an empty slot.
 const EMPTY: u32 = u32::MAX;
 const SLOTS: usize = 64;
 
@@ -99,7 +99,7 @@ impl VocabularyCoder {
         }
     }
 
-    /// Recodes a dictionary with few values to the codes of the vocabulary.
+    /// Re-encodes a dictionary with few values using the codes of the vocabulary.
     pub(crate) fn recode(&mut self, dictionary: &DictionaryArray<UInt8Type>) -> Result<ArrayRef, String> {
         let values = dictionary.values().as_string_opt::<i32>().ok_or("a dictionary of no strings")?;
         let codes = values.iter().map(|text| self.vocabulary.code(text.unwrap_or_default()));
@@ -173,7 +173,7 @@ impl VocabularyCoder {
         }
     }
 
-    /// Returns the code of a string, or the slot to insert it at.
+    /// Returns the code of a string, or the slot at which to insert it.
     fn find(&self, key: u128, long: &str) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
         let mut at = start(key) & mask;

@@ -10,10 +10,10 @@ use stylobate_columnar::{Error as ColumnarError, WriteFormat, orc::OrcCompressio
 
 use crate::Result;
 
-/// Default maximum rows of a row group.
+/// Default maximum number of rows in a row group.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 
-/// Format of a run's files.
+/// Format of the files of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "format", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum FileFormat {
         /// Compression of pages.
         #[serde(with = "as_text")]
         compression: Compression,
-        /// Maximum rows of a row group.
+        /// Maximum number of rows in a row group.
         row_group_rows: usize,
     },
     /// ORC; repeated strings are dictionaries, and times of day are strings.
@@ -44,9 +44,9 @@ impl FileFormat {
     pub const PARQUET: Self =
         Self::Parquet { compression: Compression::Snappy, row_group_rows: ROW_GROUP_ROWS };
 
-    /// Creates a format with the settings that it has; it ignores `row_group_rows` otherwise. `compression` is the name of a codec, by
-    /// default snappy in Parquet and zstd(3) in ORC. Fails for an unknown codec, for a codec of a format without compression, and for JSON lines and Arrow IPC
-    /// streams, which tables are not generated in.
+    /// Creates a format with the settings that apply to it; `row_group_rows` is ignored otherwise. `compression`
+    /// names a codec; the default is snappy in Parquet and zstd(3) in ORC. Fails for an unknown codec, for a codec
+    /// with an uncompressed format, and for JSON lines and Arrow IPC streams, in which tables cannot be generated.
     pub fn new(
         format: WriteFormat,
         compression: Option<&str>,
@@ -70,7 +70,7 @@ impl FileFormat {
         }
     }
 
-    /// Returns the format of the files, without its settings.
+    /// Returns the format of the files without its settings.
     pub fn write_format(self) -> WriteFormat {
         match self {
             Self::Parquet { .. } => WriteFormat::Parquet,
@@ -89,7 +89,7 @@ fn wrong(reason: impl Display) -> crate::Error {
     ColumnarError::Option { column: None, reason: reason.to_string() }.into()
 }
 
-/// Serialises a value by its `Display` and `FromStr`.
+/// Serializes a value through its `Display` and `FromStr`.
 mod as_text {
     use serde::{Deserializer, Serializer, de::Error};
 

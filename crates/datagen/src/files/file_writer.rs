@@ -18,10 +18,10 @@ use crate::{
     files::output::{FileDigest, FileHasher},
 };
 
-/// Memory of the encoder of a Parquet or ORC file: it ends row groups and stripes early to stay below.
+/// Memory of the encoder of a Parquet or ORC file, which ends row groups and stripes early to stay below it.
 const MEMORY: ByteSize = ByteSize::mib(160);
 
-/// A chunk, ready to be written.
+/// A chunk that is ready to be written.
 pub(crate) struct PreparedChunk {
     pub(crate) sums: Checksums,
     content: ChunkContent,
@@ -48,7 +48,7 @@ pub(crate) struct TableFileWriter {
 }
 
 impl FileFormat {
-    /// Returns the representation of its columns.
+    /// Returns the representation of the file's columns.
     pub(crate) fn representation(self) -> ColumnRepresentation {
         match self {
             Self::Parquet { .. } => ColumnRepresentation::Parquet,
@@ -81,7 +81,7 @@ impl FileFormat {
                 ParquetOptions::default()
                     .with_compression(compression)
                     .with_row_group_rows(row_group_rows)
-                    // The order of a dictionary depends on which thread met a string first.
+                    // The order of a dictionary depends on which thread encountered a string first.
                     .with_reproducible(true)
                     .without_dictionaries(unique.map(|field| field.name()))
                     .into()
@@ -103,7 +103,7 @@ impl ChunkPreparer {
         }
         let content = match self.format {
             FileFormat::Parquet { .. } => ChunkContent::Batches(batches),
-            // The threads that prepare chunks encode text, which the writer of the file would do on one.
+            // The threads that prepare chunks encode the text, which the file's writer would do on a single thread.
             FileFormat::Csv => {
                 let mut encoder = CsvEncoder::without_header(Vec::new(), self.table.benchmark().delimiter());
                 batches.iter().try_for_each(|batch| encoder.write(batch))?;
@@ -120,7 +120,7 @@ impl ChunkPreparer {
 }
 
 impl TableFileWriter {
-    /// Opens a file with these columns; `name` is its name in errors.
+    /// Opens a file with these columns; `name` identifies it in errors.
     pub(crate) fn new(
         format: FileFormat,
         benchmark: Benchmark,
@@ -159,14 +159,14 @@ impl TableFileWriter {
         self.writer.bytes()
     }
 
-    /// Writes the rest, and renames the file into place.
+    /// Writes the remaining bytes, and publishes the file.
     pub(crate) async fn finish(self) -> Result<FileDigest> {
         self.writer.finish().await?;
         Ok(self.digest.lock().finish())
     }
 }
 
-/// Returns true if a search for repetitions would be in vain: keys, prices and comments of large tables.
+/// Returns whether looking for repeated values would be futile: keys, prices and comments of large tables.
 fn never_repeats(field: &Field) -> bool {
     matches!(
         field.name().as_str(),

@@ -8,7 +8,7 @@ use crate::{Benchmark, Error, FileFormat, Output, Part, Result, Scale};
 /// Version of the manifest's format and of the checksums.
 const VERSION: u32 = 1;
 
-/// Result of a run. Written as `manifest.json` beside the files, and rewritten after each of them.
+/// Result of a run. Written as `manifest.json` beside the files, and rewritten after each file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     version: u32,
@@ -30,14 +30,14 @@ pub struct Run {
     pub scale: Scale,
     /// Generator of the rows.
     pub generator: String,
-    /// Seed of the random numbers, if rows are random.
+    /// Random seed, if rows are random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The tables, in the order in which they are made.
+    /// The tables, in the order in which they are generated.
     pub tables: Vec<String>,
     /// Number of parts of each table.
     pub parts: u32,
-    /// The only part that was made; `None` if all were.
+    /// The only part that was generated; `None` for all parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
     /// Format of the files.
@@ -50,26 +50,26 @@ pub struct Run {
 pub struct FileEntry {
     /// Path relative to the folder of the manifest.
     pub path: String,
-    /// Its table.
+    /// Name of the table.
     pub table: String,
-    /// Its part, from 1.
+    /// Part number, from 1.
     pub part: u32,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// XXH3 of its bytes, 64 bits with seed 0, as 16 hexadecimal digits.
+    /// XXH3 of the file's bytes (64 bits, seed 0), as 16 hexadecimal digits.
     pub xxh3: String,
-    /// Its columns.
+    /// The columns.
     pub columns: Vec<ColumnEntry>,
 }
 
 /// A column of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnEntry {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its checksum (see [`Checksums`](crate::Checksums)), as 16 hexadecimal digits.
+    /// Checksum (see [`Checksums`](crate::Checksums)), as 16 hexadecimal digits.
     pub checksum: String,
 }
 
@@ -78,7 +78,7 @@ impl Manifest {
         Self { version: VERSION, run, complete: false, files: Vec::new() }
     }
 
-    /// Reads the manifest of this name, if it exists.
+    /// Reads the manifest with this name, if it exists.
     pub(crate) async fn read(output: &Output, name: &str) -> Result<Option<Self>> {
         let bytes = match output.read(name).await {
             Ok(bytes) => bytes,
@@ -108,7 +108,7 @@ impl Manifest {
 }
 
 impl Run {
-    /// Returns the name of its manifest: runs that make one part each may share a folder.
+    /// Returns the name of the manifest. Runs that generate one part each may share a folder.
     pub fn manifest(&self) -> String {
         match self.part {
             None => "manifest.json".to_owned(),
@@ -116,7 +116,7 @@ impl Run {
         }
     }
 
-    /// Returns the files that it makes, in order.
+    /// Returns the files of the run, in order.
     pub(crate) fn files(&self) -> Result<Vec<PlannedTableFile>> {
         let mut files = Vec::new();
         for name in &self.tables {
@@ -147,7 +147,7 @@ impl Run {
         Ok(files)
     }
 
-    /// Returns the first difference from another run, if any; the part that each makes does not count.
+    /// Returns the first difference from another run, if any; ignores which part each generates.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let texts = |run: &Self| {
             [
@@ -164,7 +164,7 @@ impl Run {
     }
 }
 
-/// A file to make.
+/// A file to generate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedTableFile {
     pub(crate) table: crate::Table,

@@ -19,10 +19,10 @@ use url::Url;
 
 use crate::{Error, Result};
 
-/// Bytes per read of a local file.
+/// Number of bytes per read of a local file.
 const READ_AT_ONCE: usize = 1 << 20;
 
-/// A folder or a prefix of a bucket.
+/// A folder, or a prefix in a bucket.
 #[derive(Clone, Debug)]
 pub struct Output {
     name: String,
@@ -73,12 +73,12 @@ impl Output {
         Ok(Self { name, place, sinks: Sinks::new(sinks) })
     }
 
-    /// Returns its path or URL, without credentials.
+    /// Returns the path or URL, without credentials.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the path or URL of a file in it.
+    /// Returns the path or URL of a file in the output.
     pub(crate) fn name_of(&self, path: &str) -> String {
         format!("{}/{path}", self.name)
     }
@@ -108,7 +108,7 @@ impl Output {
         }
     }
 
-    /// Returns the names of direct children, folders included and hidden files excluded.
+    /// Returns the names of direct children, including folders but no hidden files.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = match &self.place {
             OutputLocation::Folder(folder) => match std::fs::read_dir(folder) {

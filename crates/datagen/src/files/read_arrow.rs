@@ -8,10 +8,10 @@ use arrow::{
     ipc::reader::StreamReader,
 };
 
-/// Magic bytes of such a file, with the padding up to the first message.
+/// Magic bytes of an Arrow IPC file, with the padding before the first message.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 
-/// Passes batches of the columns of `schema` to `each`. The file contains a stream, followed only by the footer.
+/// Passes batches with the columns of `schema` to `each`. The file contains a stream, followed only by the footer.
 pub(crate) fn read_arrow(
     input: &mut dyn Read,
     schema: &SchemaRef,
@@ -51,7 +51,7 @@ fn logical(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => logical(values),
         DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
-        // Parquet has no times in whole seconds.
+        // Parquet does not support times in whole seconds.
         DataType::Time32(_) => DataType::Time32(TimeUnit::Millisecond),
         other => other.clone(),
     }

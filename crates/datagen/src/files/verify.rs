@@ -20,25 +20,25 @@ use crate::{
     },
 };
 
-/// Memory of the cache that files are read through.
+/// Memory of the cache through which files are read.
 const MEMORY: ByteSize = ByteSize::mib(256);
 /// Result of reading a file back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Path relative to the folder of the manifest.
     pub path: String,
-    /// Its rows, as in the manifest.
+    /// Number of rows, according to the manifest.
     pub rows: u64,
-    /// Its size in bytes, as in the manifest.
+    /// Size in bytes, according to the manifest.
     pub bytes: u64,
-    /// True if it matches the manifest.
+    /// True if the file matches the manifest.
     pub ok: bool,
     /// Differences from the manifest.
     pub differences: Vec<String>,
 }
 
-/// Reads all files of the runs in `output` back: their sizes and bytes, then their rows, through the reader of their
-/// format, and passes the verdict of each to `observe`. Fails with [`Error::Manifest`] if there is no run.
+/// Reads back all files of the runs in `output`: first their sizes and bytes, then their rows, through the reader of
+/// their format. Passes the verdict on each to `observe`. Fails with [`Error::Manifest`] if there is no run.
 pub fn verify<'a>(
     output: &'a Output,
     observe: impl FnMut(&Verdict) + Send + 'a,
@@ -163,7 +163,7 @@ impl TableFileVerifier<'_> {
         }
     }
 
-    /// Reads the file by a scan.
+    /// Reads the file with a scan.
     async fn scanned(&self, schema: &SchemaRef) -> Result<Checksums> {
         let origin = self.output.origin()?;
         let options = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
@@ -174,7 +174,7 @@ impl TableFileVerifier<'_> {
         let unreadable =
             |reason: String| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
         let told = |error: ColumnarError| match error {
-            // The file exists: the error is one of the store.
+            // The file exists, so the error comes from the store.
             ColumnarError::Storage(error @ (StorageError::Origin { .. } | StorageError::Deadline { .. })) => {
                 error.into()
             }

@@ -1,12 +1,12 @@
-//! Random numbers that depend on the seed, the column and the row only, and not on earlier draws: any thread can
-//! begin at any row.
+//! Random numbers that depend only on the seed, the column and the row, not on earlier draws: any thread can start at
+//! any row.
 
 use crate::checksum::hash_of_number;
 
 /// The step between states of SplitMix64.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Random columns, each with a sequence of its own.
+/// Random columns, each with its own sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RandomColumn {
     FirstName,
@@ -37,7 +37,7 @@ impl ColumnRandom {
         Self { start: hash(hash(seed) ^ place) }
     }
 
-    /// Returns the number of a row, from 0, below `count`.
+    /// Returns a number below `count` for a row, which is counted from 0.
     pub(super) fn below(self, row: u64, count: u64) -> u64 {
         let drawn = hash(self.start.wrapping_add(row.wrapping_mul(STEP)));
         ((u128::from(drawn) * u128::from(count)) >> 64) as u64

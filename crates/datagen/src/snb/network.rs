@@ -1,4 +1,4 @@
-//! The network: numbers of vertices and edges by type, and the ends of each edge.
+//! The network: numbers of vertices and edges by type, and the endpoints of each edge.
 
 use super::draw::{ColumnRandom, RandomColumn};
 use crate::Scale;
@@ -28,7 +28,7 @@ use SnbEdgeType::{
 };
 use SnbVertexType::{Comment, Person, Post};
 
-/// Scales a count at scale 1.
+/// Scales a count given for scale 1.
 fn scaled(count: u64, scale: Scale) -> u64 {
     (count as f64 * scale.factor()).round() as u64
 }
@@ -42,7 +42,7 @@ impl SnbVertexType {
         }
     }
 
-    /// Returns the first byte of its ids, distinct for each type.
+    /// Returns the first byte of the type's ids, distinct for each type.
     pub(super) fn prefix(self) -> u8 {
         match self {
             Person => b'P',
@@ -51,7 +51,7 @@ impl SnbVertexType {
         }
     }
 
-    /// Returns the creation time of the vertex with this index: seconds since 1970.
+    /// Returns the creation time of the vertex with this index, in seconds since 1970.
     pub(super) fn created(self, index: u64) -> i64 {
         let (first, step) = match self {
             Person => (1_500_000_000, 86_400),
@@ -103,7 +103,7 @@ impl SnbEdgeType {
         }
     }
 
-    /// Returns the sampler of its edges.
+    /// Returns the sampler of the type's edges.
     pub(super) fn edges(self, scale: Scale, seed: u64) -> SnbEdgeSampler {
         let number = self as u64;
         let sources = self.source().count(scale);
@@ -126,13 +126,13 @@ pub(super) struct SnbEdgeSampler {
     sources: (ColumnRandom, u64),
     destinations: (ColumnRandom, u64),
     dates: ColumnRandom,
-    /// The first date, and the length of the range in seconds.
+    /// The first date, and the length of the range of dates in seconds.
     dates_of: (i64, u64),
     is_within_a_type: bool,
 }
 
 impl SnbEdgeSampler {
-    /// Returns the vertex indexes of the ends of an edge.
+    /// Returns the vertex indices of the endpoints of an edge.
     pub(super) fn ends(&self, edge: u64) -> (u64, u64) {
         let sources = self.sources;
         let destinations = self.destinations;
@@ -145,7 +145,7 @@ impl SnbEdgeSampler {
         (source, destination + u64::from(destination >= source))
     }
 
-    /// Returns its date: seconds since 1970.
+    /// Returns the date of an edge, in seconds since 1970.
     pub(super) fn date(&self, edge: u64) -> i64 {
         self.dates_of.0 + self.dates.below(edge, self.dates_of.1) as i64
     }

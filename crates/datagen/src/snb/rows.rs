@@ -14,9 +14,9 @@ use super::{
     network::{SnbEdgeType, SnbVertexType},
 };
 
-/// Bytes of an id.
+/// Length of an id in bytes.
 const ID: usize = 32;
-/// Approximate bytes of a content.
+/// Approximate length of a content in bytes.
 const CONTENT: usize = 20;
 /// Ages of persons: the minimum, and the number of possible ages.
 pub(crate) const AGES: (i64, u64) = (18, 60);
@@ -52,7 +52,7 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Makes the vertices with these indexes.
+/// Generates the vertices with these indices.
 pub(super) fn vertices(
     vertex: SnbVertexType,
     seed: u64,
@@ -90,7 +90,7 @@ pub(super) fn vertices(
     batch(what, &vertex_schema(vertex))
 }
 
-/// Makes the edges with these numbers; those of the first type come first.
+/// Generates the edges with these numbers; those of the first type come first.
 pub(super) fn edges(
     types: &[SnbEdgeType],
     scale: crate::Scale,
@@ -130,7 +130,7 @@ fn batch(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch, Arro
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
 }
 
-/// Ids as text.
+/// Builds ids as text.
 struct SnbIdBuilder {
     texts: StringBuilder,
     scratch: String,
@@ -160,7 +160,7 @@ fn named(draws: ColumnRandom, rows: Range<u64>, names: &ArrayRef) -> Result<Arra
     Ok(Arc::new(DictionaryArray::<UInt8Type>::try_new(codes, names.clone())?))
 }
 
-/// Returns texts that end with their number, and their lengths.
+/// Returns texts that end with their number, and the lengths of the texts.
 fn contents(beginning: &str, rows: Range<u64>) -> (ArrayRef, ArrayRef) {
     let count = (rows.end - rows.start) as usize;
     let mut texts = StringBuilder::with_capacity(count, count * CONTENT);

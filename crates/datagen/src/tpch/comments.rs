@@ -1,4 +1,4 @@
-//! Comments of TPC-H's rows: slices of one text, with random lengths and positions.
+//! Comments in TPC-H's rows: slices of one text, with random lengths and positions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,12 +12,12 @@ use tpchgen::{
 
 use crate::{chunk::GeneratedBatches, tpch::text_pool::text_pool};
 
-/// Random numbers per comment.
+/// Random numbers drawn per comment.
 const NUMBERS: i32 = 2;
-/// Bytes of the placeholder text of generators.
+/// Length of the generators' placeholder text in bytes.
 const PLACEHOLDER: i32 = 4096;
 
-/// Returns a short text for generators, of whose comments only the length is used.
+/// Returns a short text for generators whose comments are used only for their lengths.
 pub(crate) fn placeholder() -> &'static TextPool {
     static TEXT: LazyLock<TextPool> =
         LazyLock::new(|| TextPool::new(PLACEHOLDER, Distributions::static_default()));
@@ -34,7 +34,8 @@ pub(crate) struct CommentGenerator {
 }
 
 impl CommentGenerator {
-    /// Creates the comments from unit `first` on; a unit has at most `rows` rows. The first call makes the text.
+    /// Creates the comments starting at unit `first`; a unit has at most `rows` rows. The first call generates the
+    /// text.
     pub(crate) fn new(seed: i64, average: f64, rows: i32, first: u64) -> Self {
         let mut random = RowRandomInt::new(seed, rows * NUMBERS);
         random.advance_rows(i64::try_from(first).unwrap_or(i64::MAX));
@@ -47,7 +48,7 @@ impl CommentGenerator {
         }
     }
 
-    /// Returns the next comment without touching its memory, which is far from that of the one before.
+    /// Returns the next comment without accessing its memory, which is far from that of the previous one.
     pub(crate) fn next(&mut self) -> &'static [u8] {
         let start = self.random.next_int(0, self.text.len() as i32 - self.most) as usize;
         let length = self.random.next_int(self.least, self.most) as usize;
@@ -96,7 +97,7 @@ fn text(comment: &[u8]) -> &str {
     str::from_utf8(comment).unwrap_or_default()
 }
 
-/// Returns the comment with the remark that another of the same length contains.
+/// Returns the comment with the remark contained in another comment of the same length.
 fn opinion(comment: &str, of: &str) -> String {
     let mut comment = comment.to_owned();
     let words = [

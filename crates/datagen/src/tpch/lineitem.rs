@@ -1,5 +1,5 @@
-//! Rows of lineitem, written directly into columns. It has most of the rows of TPC-H, and building rows first and
-//! looking up their words afterwards would cost a quarter of the time.
+//! Rows of lineitem, written directly into columns. The table has most of the rows of TPC-H: building rows first and
+//! looking up their words afterwards would account for a quarter of the time.
 
 use std::{
     hint::black_box,
@@ -20,9 +20,9 @@ use tpchgen_arrow::LineItemArrow;
 
 use crate::{chunk::BATCH_ROWS, tpch::comments::CommentGenerator};
 
-/// Average bytes of a comment, rounded up.
+/// Average length of a comment in bytes, rounded up.
 const COMMENT: usize = 28;
-/// Texts touched before they are copied.
+/// Number of texts to prefetch before they are copied.
 const TOUCHED: usize = 64;
 /// Decimal precision of money.
 const PRECISION: u8 = 15;
@@ -118,7 +118,8 @@ impl LineItemBatches {
     }
 }
 
-/// Copies texts scattered over a large memory. Each block is touched first, so that its cache misses overlap.
+/// Copies texts that are scattered over a large memory area. Touches all texts of a block before copying them, so
+/// that cache misses overlap.
 fn copy_texts(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
     let mut bytes = Vec::with_capacity(texts.len() * COMMENT);
     for block in texts.chunks(TOUCHED) {
@@ -144,7 +145,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 });
 
-/// Builds a dictionary of few words, each stored at few addresses: a word at a known address is not read.
+/// Builds a dictionary of few words, each stored at few addresses: a word at a known address need not be read.
 struct WordDictionaryBuilder {
     places: Vec<WordCacheSlot>,
     codes: Vec<u8>,
@@ -179,7 +180,7 @@ impl WordDictionaryBuilder {
         self.codes.push(code);
     }
 
-    /// Returns the code of a word at an unknown address, or at one whose cache slot was replaced.
+    /// Returns the code of a word at an unknown address, or at one whose cache slot was overwritten.
     fn learn(&mut self, text: &'static str, at: usize, place: WordCacheSlot) -> u8 {
         let known = self.texts.iter().position(|known| *known == text);
         let code = known.unwrap_or_else(|| {
@@ -193,7 +194,7 @@ impl WordDictionaryBuilder {
         code
     }
 
-    /// Takes the words so far as an array.
+    /// Takes the words collected so far as an array.
     fn take(&mut self) -> Result<ArrayRef, ArrowError> {
         let codes = std::mem::replace(&mut self.codes, Vec::with_capacity(BATCH_ROWS));
         let values = Arc::new(StringArray::from_iter_values(&self.texts));

@@ -1,29 +1,30 @@
-//! The text pool of TPC-H's comments: sentences of its grammar, by its random numbers. The generators make the same
-//! text in three times the time, a quarter of the time of a small table.
+//! The text pool of TPC-H's comments: sentences of the specified grammar, drawn by the specified random numbers. The
+//! generators' own implementation takes three times as long for the same text: a quarter of the time to generate a
+//! small table.
 
 use std::sync::LazyLock;
 
 use tpchgen::distribution::{Distribution, Distributions};
 
-/// Bytes of the text.
+/// Size of the text in bytes.
 const SIZE: usize = 300 << 20;
-/// Maximum length of a sentence.
+/// Maximum length of a sentence in bytes.
 const SENTENCE: usize = 1024;
-/// Bytes copied per word, whatever its length.
+/// Number of bytes copied per word, whatever its length.
 const WORD: usize = 32;
-/// Parameters of the random numbers: powers of the multiplier by the modulus.
+/// Parameters of the random numbers: powers of the multiplier modulo the modulus.
 const SEED: i64 = 933_588_178;
 const MULTIPLIER: i64 = 16_807;
 const BITS: u32 = 31;
 const MODULUS: i64 = (1 << BITS) - 1;
 
-/// Returns the text, which is ASCII. The first call makes it.
+/// Returns the text, which is ASCII. The first call generates it.
 pub(crate) fn text_pool() -> &'static [u8] {
     static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| make_text(SIZE));
     &TEXT
 }
 
-/// Makes the first `size` bytes of the text.
+/// Generates the first `size` bytes of the text.
 pub(crate) fn make_text(size: usize) -> Vec<u8> {
     let grammar = TextGrammar::new(Distributions::static_default());
     let mut text = TextPoolWriter { bytes: vec![0; size + SENTENCE], len: 0, random: SEED };
@@ -34,7 +35,7 @@ pub(crate) fn make_text(size: usize) -> Vec<u8> {
     text.bytes
 }
 
-/// Possible next values, each repeated by its weight.
+/// Possible next values, each repeated according to its weight.
 struct WeightedChoice<T> {
     values: Vec<T>,
     many: f64,
@@ -52,7 +53,7 @@ impl<T: Clone> WeightedChoice<T> {
     }
 }
 
-/// A word and its following character.
+/// A word and the character that follows it.
 #[derive(Clone, Copy)]
 struct PoolWord {
     bytes: [u8; WORD],
@@ -163,7 +164,7 @@ impl TextPoolWriter {
                     self.phrase(grammar, &grammar.nouns);
                 }
                 SentencePart::End => {
-                    // Overwrites the blank.
+                    // Overwrite the blank.
                     self.len = self.len.saturating_sub(1);
                     self.word(&grammar.ends);
                 }

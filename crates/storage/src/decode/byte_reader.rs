@@ -1,8 +1,8 @@
-//! Reads bytes from outside front to back, each read checked against what is left.
+//! Reads untrusted bytes front to back, checking each read against the remaining length.
 
 use crate::Corrupt;
 
-/// Reader of bytes in memory. A read returns `None`, and consumes nothing, if fewer bytes are left.
+/// Cursor over bytes in memory. A read returns `None`, and consumes nothing, if too few bytes remain.
 #[derive(Clone, Debug)]
 pub struct ByteReader<'b> {
     rest: &'b [u8],
@@ -10,13 +10,13 @@ pub struct ByteReader<'b> {
 }
 
 impl<'b> ByteReader<'b> {
-    /// Creates a reader of all of the bytes.
+    /// Creates a reader over `bytes`.
     #[inline]
     pub const fn new(bytes: &'b [u8]) -> Self {
         Self { rest: bytes, len: bytes.len() }
     }
 
-    /// Returns the bytes not read yet.
+    /// Returns the unread bytes.
     #[inline]
     pub const fn rest(&self) -> &'b [u8] {
         self.rest
@@ -28,7 +28,7 @@ impl<'b> ByteReader<'b> {
         self.len - self.rest.len()
     }
 
-    /// Returns whether no bytes are left.
+    /// Returns whether all bytes have been read.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
@@ -58,26 +58,26 @@ impl<'b> ByteReader<'b> {
         Some(*byte)
     }
 
-    /// Reads a little-endian number of 32 bits.
+    /// Reads a little-endian 32-bit number.
     #[inline]
     pub fn u32_le(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Reads a big-endian number of 32 bits.
+    /// Reads a big-endian 32-bit number.
     #[inline]
     pub fn u32_be(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Reads a little-endian number of 64 bits.
+    /// Reads a little-endian 64-bit number.
     #[inline]
     pub fn u64_le(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a number of seven bits a byte, the lowest first; `None` if the bytes end within it, whose beginning is then
-    /// consumed.
+    /// Reads a varint: seven bits per byte, least significant group first. Returns `None` if the input ends within
+    /// the number; the partial number is then consumed.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl<'b> ByteReader<'b> {
     }
 }
 
-/// Decodes a signed number from its zigzag code.
+/// Decodes a zigzag-encoded signed number.
 #[inline]
 pub const fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)

@@ -1,13 +1,13 @@
-//! The error of bytes that violate their format.
+//! The error for bytes that violate their format.
 
 use std::borrow::Cow;
 
-/// Bytes from outside that violate their format. Decoders return it; a caller that knows the object makes it an error
-/// of its crate.
+/// Untrusted bytes that violate their format. Decoders return it; a caller that knows the object converts it to its
+/// crate's error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Corrupt {
-    /// Offset of the violation in the decoded bytes, or in the object once the caller added where these begin; `None`
+    /// Offset of the violation in the decoded bytes, or in the object once the caller has added their start; `None`
     /// if unknown, as within a compressed page.
     pub offset: Option<u64>,
     /// The violation.
@@ -15,19 +15,19 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
-    /// Creates the error of a violation at an unknown offset.
+    /// Creates an error at an unknown offset.
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self { offset: None, reason: reason.into() }
     }
 
-    /// Sets the offset, unless it is known already.
+    /// Sets the offset if it is unknown.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.offset.get_or_insert(offset);
         self
     }
 
-    /// Adds the offset at which the decoded bytes begin.
+    /// Adds the offset at which the decoded bytes start.
     #[must_use]
     pub fn within(mut self, start: u64) -> Self {
         self.offset = Some(start.saturating_add(self.offset.unwrap_or(0)));

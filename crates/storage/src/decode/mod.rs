@@ -1,4 +1,4 @@
-//! Decoding of bytes from outside, in memory or on disk: a checked reader, and its error.
+//! Decoding of untrusted bytes, in memory or on disk: a checked reader and its error.
 
 pub(super) mod byte_reader;
 pub(super) mod corrupt;

@@ -1,4 +1,4 @@
-//! Opens files and directories beneath a folder, and nothing outside of it.
+//! Opens files and directories beneath a folder, and nothing outside it.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-/// Maximum attempts to create a directory that other writers remove while it is empty.
+/// Maximum attempts to create a directory that other writers keep removing because it is empty.
 pub(super) const MAX_DIRECTORY_ATTEMPTS: usize = 64;
 
 /// A folder, held by an open descriptor.
@@ -31,7 +31,7 @@ impl FolderRoot {
         Ok(Self { path: path.to_owned(), descriptor, follows_links })
     }
 
-    /// Returns the path that the folder was opened by.
+    /// Returns the path by which the folder was opened.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -45,7 +45,7 @@ impl FolderRoot {
         }
 
         match open_beneath(&self.descriptor, relative, flags) {
-            // A link may be absolute and yet lead to a target within the folder.
+            // An absolute link may still lead to a target within the folder.
             Err(Errno::XDEV) => {
                 let resolved = self.resolved(relative)?;
                 open_beneath(&self.descriptor, &resolved, flags).map_err(|error| match error {
@@ -53,7 +53,7 @@ impl FolderRoot {
                     error => error.into(),
                 })
             }
-            // The kernel or a sandbox lacks this call.
+            // The kernel or a sandbox does not allow this call.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let resolved = self.resolved(relative)?;
                 Ok(openat(&self.descriptor, &resolved, flags, Mode::empty())?)
@@ -98,11 +98,11 @@ impl FolderRoot {
             let parent = self.make_directory(parent)?;
             match rustix::fs::mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => {}
-                // A link that leads out of the folder or to nothing is not replaced.
+                // Do not replace a link that is dangling or leads out of the folder.
                 Err(Errno::EXIST) if is_no_directory(parent.as_fd(), name) => {
                     return Err(io::ErrorKind::NotADirectory.into());
                 }
-                // Another writer created it, or removed the parent, which was empty.
+                // Another writer created it, or removed the empty parent.
                 Err(Errno::EXIST | Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -112,13 +112,13 @@ impl FolderRoot {
     }
 }
 
-/// Returns whether there is an entry of this name that is not a directory.
+/// Returns whether an entry with this name exists and is not a directory.
 fn is_no_directory(parent: impl AsFd, name: &std::ffi::OsStr) -> bool {
     let found = rustix::fs::statat(parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| !rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir())
 }
 
-/// Opens an entry if neither the path nor its links lead out of the folder; `EXDEV` if they do.
+/// Opens an entry if neither the path nor its links lead out of the folder; returns `EXDEV` otherwise.
 #[cfg(target_os = "linux")]
 fn open_beneath(folder: &OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;

@@ -1,7 +1,7 @@
 //! Lists a folder in key order: a page costs the directories on its way and the files that it returns.
 //!
-//! A walk descends into the directories that hold matching keys, with a cursor over the names of each of them. In key
-//! order a directory sorts as its name with a `/`: `a-b` before `a/`.
+//! A walk descends into the directories that hold matching keys, with a cursor over each directory's names. In key
+//! order, a directory sorts as its name followed by `/`: `a-b` before `a/`.
 
 use std::{
     collections::HashMap,
@@ -24,14 +24,14 @@ use super::{
 };
 use crate::{ListPage, ListRequest, ListedKey};
 
-/// Minimum names of a directory that are cached for the next page.
+/// Minimum number of names for a directory to be cached for the next page.
 const MANY: usize = 512;
 
 /// Maximum bytes of cached names.
 const MAX_CACHED_BYTES: usize = 16 << 20;
 
-/// Time that a directory must have been unchanged before its timestamp identifies its state: the timestamps of file
-/// systems have a granularity of up to two seconds.
+/// Time for which a directory must have been unchanged before its timestamp identifies its state: file system
+/// timestamps have a granularity of up to two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
 /// Prefixes of tokens that stand for a key, and for all keys with a prefix.
@@ -62,7 +62,7 @@ impl DirEntryName {
 
 type DirEntryNames = Arc<[DirEntryName]>;
 
-/// The names of large directories, so that not every page of a listing reads them again.
+/// The names of large directories, cached so that each page of a listing need not read them again.
 #[derive(Debug, Default)]
 pub(super) struct DirNamesCache(Mutex<HashMap<PathBuf, CachedDirNames>>);
 
@@ -109,11 +109,11 @@ struct WalkLevel {
     path: Path,
     names: DirEntryNames,
     next: usize,
-    /// Device and inode: without them, a link to a parent directory would make the walk endless.
+    /// Device and inode, which detect a link to a parent directory: following it would make the walk endless.
     identity: (u64, u64),
 }
 
-/// Position at which a walk begins.
+/// Position at which a walk starts.
 #[derive(Clone, Debug)]
 pub(super) enum WalkStart {
     /// After this key.
@@ -174,13 +174,13 @@ pub(super) struct FolderWalk {
     folder: Folder,
     prefix: String,
     delimiter: String,
-    /// Keys up to this position are skipped.
+    /// Position up to which keys are skipped.
     after: WalkStart,
     levels: Vec<WalkLevel>,
 }
 
 impl FolderWalk {
-    /// Begins after `after`. Without a delimiter, every key is returned.
+    /// Begins a walk after `after`. Without a delimiter, it returns every key.
     pub(super) fn begin(
         folder: &Folder,
         prefix: &str,
@@ -192,7 +192,7 @@ impl FolderWalk {
         Self::at(folder, prefix.to_owned(), directory, (delimiter, after))
     }
 
-    /// Begins in a directory, which may be one that the store reserves.
+    /// Begins a walk in a directory, which may be one that the store reserves.
     pub(super) fn begin_in(
         folder: &Folder,
         directory: Path,
@@ -274,20 +274,20 @@ impl FolderWalk {
         key.get(..self.prefix.len() + end).map(str::to_owned)
     }
 
-    /// Returns whether a common prefix is to be shown: once, and only for keys that are not skipped.
+    /// Returns whether to return a common prefix: once, and only if one of its keys is not skipped.
     fn shows(&mut self, prefix: &str, is_directory: bool) -> object_store::Result<bool> {
         let is_whole_directory = is_directory && self.delimiter == "/";
         if self.after.passes_all(prefix) {
             return Ok(false);
         }
 
-        // Directories are shown even if they are empty, as long as none of their keys is skipped.
+        // A directory is returned even if it is empty, as long as none of its keys is skipped.
         let mut is_shown = is_whole_directory;
         if self.after.text().starts_with(prefix) || !is_whole_directory {
             is_shown = Self::begin(&self.folder, prefix, "", self.after.clone())?.next()?.is_some();
         }
         if !is_whole_directory {
-            // All keys with this prefix are covered by now, whatever directories they are in.
+            // The prefix now covers all its keys, in whichever directories they are.
             let after = WalkStart::Prefix(prefix.to_owned());
             *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, after)?;
         }
@@ -324,7 +324,7 @@ impl FolderWalk {
     }
 }
 
-/// Appends a segment to a directory's path verbatim: joining paths would escape it.
+/// Appends a segment to a directory's path verbatim: `Path::join` would escape it.
 fn child(directory: &Path, segment: &str) -> object_store::Result<Path> {
     if directory.is_root() {
         Ok(Path::parse(segment)?)
@@ -416,7 +416,7 @@ impl Folder {
         names.sort_unstable_by(|a, b| a.key.cmp(&b.key));
 
         let names: DirEntryNames = names.into();
-        // The target of a link may change while the directory does not.
+        // The target of a link may change without changing the directory.
         let changed = stamp.last_changed();
         if !has_links && asked.duration_since(changed).is_ok_and(|unchanged| unchanged > SETTLED_AFTER) {
             self.inner.kept_names.put(&relative, stamp, &names);

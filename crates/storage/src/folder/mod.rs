@@ -6,7 +6,7 @@
 //!            └─▶ write               atomic writes, copies, renames, deletions
 //! ```
 //!
-//! A directory exists as long as it is not empty: it is created with its first file and removed with its last one.
+//! A directory exists only while it is not empty: it is created with its first file and removed with its last.
 
 mod beneath;
 mod list;
@@ -45,7 +45,7 @@ pub use self::{
     write::CopyChange,
 };
 
-/// Number of locks: writes to different paths wait for each other only if their hashes collide.
+/// Number of lock stripes: writes to different paths contend only if their hashes collide.
 const STRIPES: usize = 64;
 
 /// A folder as an object store. Cheap to clone.
@@ -62,7 +62,7 @@ struct FolderInner {
     warned: FolderWarnings,
 }
 
-/// Warnings that were logged already.
+/// Warnings that have already been logged.
 #[derive(Debug, Default)]
 struct FolderWarnings {
     foreign: AtomicBool,
@@ -109,7 +109,7 @@ impl Folder {
         Ok(FolderFile { file, stamp, record, meta })
     }
 
-    /// Returns the ETag and the stamp of the object at a path, which need not be readable; `None` if absent.
+    /// Returns the ETag and the stamp of the object at a path; the file need not be readable. `None` if absent.
     fn state(&self, path: &Path) -> io::Result<Option<(String, FileStamp)>> {
         let file = file_of_path(path);
         let opened = match self.inner.root.open_at(&file, OFlags::PATH) {
@@ -146,7 +146,7 @@ impl Folder {
         self.remove(path, condition)
     }
 
-    /// Locks a path: no other writer links a file at it or removes it meanwhile.
+    /// Locks a path: until the guard is dropped, no other writer links or removes a file at it.
     ///
     /// All folders of the process share the locks, since one may be below another or be opened twice.
     fn alone(&self, path: &Path) -> MutexGuard<'static, ()> {

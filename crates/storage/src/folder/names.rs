@@ -6,15 +6,15 @@
 //! file         a/.stylobate-name-/b.parquet        what a file system can hold
 //! ```
 //!
-//! A segment that a path cannot hold becomes `.stylobate-name-` and the segment in hexadecimal. The file has the
-//! segment's own name if the file system accepts it. A key that ends in `/` (a directory marker) is a file in that
-//! directory.
+//! A segment that a path cannot hold becomes `.stylobate-name-` followed by the segment in hexadecimal. The file has
+//! the segment's own name if the file system accepts it. A key that ends in `/` (a directory marker) is stored as a
+//! file in that directory.
 
 use std::{borrow::Cow, ffi::OsStr, path::PathBuf};
 
 use object_store::path::Path;
 
-/// Prefix of names that belong to the store.
+/// Prefix of names reserved by the store.
 pub(super) const RESERVED: &str = ".stylobate-";
 
 /// Name of the file that is a directory marker.
@@ -76,7 +76,7 @@ fn segment(key: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// Decodes an escaped segment to that of a key; `None` if it is not escaped.
+/// Decodes an escaped segment of a path to that of a key; `None` if it is not escaped.
 fn unescaped(path: &str) -> Option<String> {
     let digits = path.strip_prefix(ESCAPED)?.as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
@@ -96,7 +96,7 @@ fn is_file_name(key: &str) -> bool {
     !matches!(key, "" | "." | "..") && !key.starts_with(RESERVED) && !key.contains('\0')
 }
 
-/// Returns the file at a path, relative to its folder.
+/// Returns the relative file path for an object path.
 pub(crate) fn file_of_path(path: &Path) -> PathBuf {
     let name =
         |segment: &str| unescaped(segment).filter(|key| is_file_name(key)).unwrap_or(segment.to_owned());
@@ -106,11 +106,11 @@ pub(crate) fn file_of_path(path: &Path) -> PathBuf {
 /// The meaning of a file's or directory's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodedFileName {
-    /// A segment of a key: as a path spells it, and as the key does.
+    /// A segment of a key: in path form, then in key form.
     Segment(String, String),
     /// A name that the store reserves.
     Reserved,
-    /// Not UTF-8, or not the name that the store would have chosen.
+    /// Not UTF-8, or not a name that the store would have chosen.
     Foreign,
 }
 

@@ -1,11 +1,11 @@
-//! Records that a folder keeps of objects beside their bytes: descriptive headers and tags.
+//! Records that a folder stores for objects besides their bytes: descriptive headers and tags.
 //!
 //! ```text
 //! user.stylobate                                          an extended attribute of the file, in JSON
 //! .stylobate-attributes/<hash of path>-<inode>            the same in a file, if the attribute has no room
 //! ```
 //!
-//! A record is valid for one size and modification time: a file that another program wrote since has none.
+//! A record is valid for one size and modification time: a file that another program has written since has no record.
 
 use std::{
     fs::{File, Metadata},
@@ -39,11 +39,11 @@ pub(super) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-stor
 pub(super) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
-/// Initial buffer size for the value of an attribute, in bytes.
+/// Initial buffer size for an attribute's value, in bytes.
 const USUAL: usize = 1024;
 
-/// Headers that a folder stores with an object, in the extensions of a write. They may be added until the write
-/// completes: an ETag or a checksum is known when the last byte has come. Clones share them.
+/// Headers that a folder stores with an object, passed in the extensions of a write. They may be added until the
+/// write completes: an ETag or a checksum is known only after the last byte. Clones share the headers.
 #[derive(Clone, Debug, Default)]
 pub struct KeptHeaders(Arc<Mutex<HeaderMap>>);
 
@@ -53,13 +53,13 @@ impl KeptHeaders {
         self.0.lock().insert(name, value);
     }
 
-    /// Adds headers, or replaces them by those of `others`.
+    /// Adds the headers of `others`, replacing those of the same name.
     pub(crate) fn extend(&self, others: &Self) {
         let others = others.to_map();
         self.0.lock().extend(others);
     }
 
-    /// Returns extensions of a write that carry these headers.
+    /// Returns write extensions that carry these headers.
     pub fn into_extensions(self) -> Extensions {
         let mut extensions = Extensions::new();
         extensions.insert(self);
@@ -79,7 +79,7 @@ impl KeptHeaders {
     }
 }
 
-/// Encodes headers as text. Values that are not UTF-8 are left out.
+/// Encodes headers as text, leaving out values that are not UTF-8.
 fn to_text(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned);
     headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?))).collect()
@@ -235,7 +235,7 @@ pub(super) fn headers_of(attributes: &Attributes) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// Returns the path of the record of a file at `path` that does not fit into its attributes.
+/// Returns the path of the record file for a file at `path` whose attributes have no room for it.
 fn beside(root: &FolderRoot, path: &Path, inode: u64) -> PathBuf {
     let hash = blake3::hash(path.as_ref().as_bytes()).to_hex();
     let (above, name) = hash.split_at(2);
@@ -252,7 +252,7 @@ pub(super) fn read(
     read_by(root, path, stamp, |value| rustix::fs::fgetxattr(file, ATTRIBUTE, value))
 }
 
-/// Reads the record of a file by its name; `None` also if the file may not be read.
+/// Reads the record of a file by name; also returns `None` if the file is unreadable.
 pub(super) fn read_at(
     root: &FolderRoot,
     path: &Path,
@@ -280,7 +280,7 @@ fn read_by(
             value.truncate(length);
             value
         }
-        // Without the attribute, the record may be in a file.
+        // If the attribute is absent, the record may be in a file.
         Err(Errno::NODATA | Errno::NOTSUP) => match std::fs::read(beside(root, path, stamp.inode)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read?,
@@ -293,7 +293,7 @@ fn read_by(
     Ok(record.filter(|record| record.is_of(stamp)))
 }
 
-/// Stores the record of an open file that is, or is going to be, at `path`.
+/// Stores the record of an open file that is, or will be, at `path`.
 pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRecord) -> io::Result<()> {
     let json = serde_json::to_vec(record)?;
     match rustix::fs::fsetxattr(file, ATTRIBUTE, &json, XattrFlags::empty()) {
@@ -308,7 +308,7 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     for _ in 0..MAX_DIRECTORY_ATTEMPTS {
         written = write_beside(&place, &staged, &json);
         match &written {
-            // Another writer removed the folder, which was empty.
+            // Another writer removed the empty folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             _ => break,
         }
@@ -319,7 +319,7 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
         return written;
     }
 
-    // The attribute would take precedence.
+    // A remaining attribute would take precedence over the record file.
     match rustix::fs::fremovexattr(file, ATTRIBUTE) {
         Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
         Err(error) => Err(error.into()),
@@ -334,7 +334,7 @@ fn write_beside(place: &std::path::Path, staged: &std::path::Path, json: &[u8]) 
     std::fs::rename(staged, place)
 }
 
-/// Removes the record file of the given inode that was at `path`. Returns whether there was one.
+/// Removes the record file for this path and inode. Returns whether it existed.
 pub(super) fn remove_beside(root: &FolderRoot, path: &Path, inode: u64) -> bool {
     let place = beside(root, path, inode);
     let is_removed = std::fs::remove_file(&place).is_ok();

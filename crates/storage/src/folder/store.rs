@@ -56,7 +56,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Returns the headers of a write that are known so far.
+/// Returns the headers known so far for a write.
 fn headers(
     attributes: &object_store::Attributes,
     extensions: &Extensions,
@@ -223,7 +223,7 @@ impl Folder {
     }
 }
 
-/// Returns the objects of a walk, except directory markers.
+/// Streams the objects of a walk, except directory markers.
 fn objects_of(walk: FolderWalk) -> impl Stream<Item = object_store::Result<ObjectMeta>> {
     let batches = futures::stream::try_unfold(Some(walk), async |walk| -> object_store::Result<_> {
         let Some(walk) = walk else { return Ok(None) };
@@ -233,7 +233,7 @@ fn objects_of(walk: FolderWalk) -> impl Stream<Item = object_store::Result<Objec
     batches.try_flatten()
 }
 
-/// Returns the next objects of a walk, and the walk unless it has ended.
+/// Returns the next objects of a walk, and the walk itself unless it has ended.
 fn batch_of(mut walk: FolderWalk) -> object_store::Result<(Vec<ObjectMeta>, Option<FolderWalk>)> {
     let mut batch = Vec::new();
     while batch.len() < BATCH {
@@ -260,21 +260,21 @@ fn read(file: &File, size: u64, path: &Path, range: Range<u64>) -> object_store:
     Ok(bytes.into())
 }
 
-/// Returns whether an object stands for a directory. Callers that list paths look for files.
+/// Returns whether an object is a directory marker. Callers that list paths expect only files.
 fn is_marker(meta: &ObjectMeta) -> bool {
     meta.location.filename() == Some(MARKER)
 }
 
-/// An upload whose parts come in order, each written to its offset at once.
+/// An upload whose parts arrive in order, each written at its offset at once.
 #[derive(Debug)]
 struct FolderUpload {
     path: Path,
     /// `None` once the upload is completed or aborted.
     write: Option<Arc<FolderWrite>>,
     length: u64,
-    /// Parts that were submitted.
+    /// Number of submitted parts.
     parts: usize,
-    /// Parts that are written.
+    /// Number of written parts.
     written: Arc<AtomicUsize>,
     options: PutMultipartOptions,
 }

@@ -24,7 +24,7 @@ fn place() -> TestFolder {
     TestFolder { folder: Folder::open_root(&root, false).unwrap(), root, _kept: kept }
 }
 
-/// Returns the files and directories below a folder, without their kinds.
+/// Returns the files and directories below a folder as paths.
 fn tree(root: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -167,7 +167,7 @@ async fn listings_go_on_anywhere_and_know_any_delimiter() {
     assert_eq!(after("c/d-", ""), ["c/d-e/2", "c/d/1", "cc"]);
     assert_eq!(list(folder, "nothing/here", "/", 3), [] as [&str; 0]);
 
-    // The last character of Unicode is valid in a key.
+    // The last code point of Unicode is valid in a key.
     put(folder, "a/\u{10ffff}z").await;
     put(folder, "a-\u{10ffff}z").await;
     for max_keys in 1..4 {
@@ -186,7 +186,7 @@ async fn pages_of_a_large_directory_show_each_name_once() {
     }
     assert_eq!(list(folder, "d/", "/", 300), names);
 
-    // Cached names are those of the current state of the directory.
+    // Cached names must reflect the current state of the directory.
     let long_ago = rustix::fs::Timespec { tv_sec: 1_000_000, tv_nsec: 0 };
     let times = rustix::fs::Timestamps { last_access: long_ago, last_modification: long_ago };
     rustix::fs::utimensat(rustix::fs::CWD, root.join("d"), &times, rustix::fs::AtFlags::empty()).unwrap();

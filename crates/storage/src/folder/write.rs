@@ -1,4 +1,4 @@
-//! Writes to a folder: a file is filled without a name, and linked at the end, whole and with its record.
+//! Writes to a folder: a file is filled while it has no name, and linked once it is complete and has its record.
 //!
 //! ```text
 //! a/b/c.parquet   O_TMPFILE in the nearest existing directory ── written ── record ── a/b/ created ── linked, or
@@ -54,11 +54,11 @@ impl Drop for UnnamedFile {
 }
 
 impl UnnamedFile {
-    /// Creates a file that can get the name `target`.
+    /// Creates a file that can later be linked as `target`.
     fn create(folder: &Folder, target: &FilePath) -> io::Result<Self> {
         for _ in 1..MAX_DIRECTORY_ATTEMPTS {
             match Self::create_near(folder, target) {
-                // Another writer removed the directory, which was empty.
+                // Another writer removed the empty directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 created => return created,
             }
@@ -84,7 +84,7 @@ impl UnnamedFile {
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                     folder.note_no_nameless_files();
                 }
-                // ext4 reports a directory that was removed meanwhile this way.
+                // ext4 returns EPERM for a directory that was removed in the meantime.
                 Err(Errno::PERM) if rustix::fs::fstat(&directory).is_ok_and(|found| found.st_nlink == 0) => {
                     return Err(io::ErrorKind::NotFound.into());
                 }
@@ -98,7 +98,7 @@ impl UnnamedFile {
         Ok(Self { file: file.into(), staged: Some((directory, name)) })
     }
 
-    /// Links the file into the directory. Fails with [`Errno::EXIST`] if the name exists.
+    /// Links the file into the directory. Fails with [`Errno::EXIST`] if the name is taken.
     fn link(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         match &self.staged {
             None => {
@@ -136,7 +136,7 @@ fn part_name() -> String {
 /// Renames a file unless the new name exists.
 fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
-        // The file system lacks this flag: link first, then remove the old name.
+        // The file system lacks this flag: link the new name first, then remove the old one.
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::linkat(from, old, to, new, AtFlags::empty())?;
             rustix::fs::unlinkat(from, old, AtFlags::empty())
@@ -211,7 +211,7 @@ impl FolderWrite {
                     }
                     return Ok(());
                 }
-                // Another writer removed the directory, which was empty.
+                // Another writer removed the empty directory.
                 Err(Errno::NOENT) => {}
                 Err(Errno::EXIST) => return Err(exists(path)),
                 Err(error) => return Err(failed(path, error.into())),
@@ -271,7 +271,7 @@ pub(super) fn write_at(file: &File, payload: &PutPayload, mut offset: u64) -> io
 pub struct CopyChange {
     /// The ETag that the source must have.
     pub e_tag: Option<String>,
-    /// Headers that replace those that describe the source; its ETag and checksums stay.
+    /// Headers that replace those describing the source; its ETag and checksums are kept.
     pub headers: Option<KeptHeaders>,
     /// A storage class that replaces the source's.
     pub class: Option<String>,
@@ -355,7 +355,7 @@ impl Folder {
                     renamed.map_err(io::Error::from)
                 });
                 match &renamed {
-                    // Another writer removed the new directory, which was empty.
+                    // Another writer removed the empty new directory.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     _ => break,
                 }
@@ -370,7 +370,7 @@ impl Folder {
             }
         }
 
-        // An attribute moves with its file, a record file does not.
+        // An attribute moves with its file; a record file does not.
         if let Some(record) = &source.record
             && record::remove_beside(&self.inner.root, from, source.stamp.inode)
         {
@@ -380,7 +380,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes an object if the condition accepts its ETag, and the directories that it leaves empty.
+    /// Removes an object if the condition accepts its ETag, and then the directories that this leaves empty.
     pub(super) fn remove(
         &self,
         path: &Path,
@@ -411,7 +411,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes a directory and its ancestors, as far as they are empty.
+    /// Removes a directory and those of its ancestors that are empty.
     fn remove_empty(&self, directory: &FilePath) {
         for directory in directory.ancestors() {
             let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else { return };

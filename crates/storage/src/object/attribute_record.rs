@@ -1,4 +1,4 @@
-//! Attributes of an object as texts, to be stored with it or sent to a peer.
+//! Attributes of an object as text, to be stored with it or sent to a peer.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use object_store::{Attribute, AttributeValue, Attributes};
 
 const USER_METADATA: &str = "metadata:";
 
-/// Returns the attributes by name. Attributes of kinds unknown to this crate are left out.
+/// Returns the attributes by name. Attributes unknown to this crate are left out.
 pub(crate) fn to_record(attributes: &Attributes) -> BTreeMap<String, String> {
     let name = |attribute: &Attribute| match attribute {
         Attribute::ContentDisposition => Some("content-disposition".to_owned()),
@@ -21,7 +21,7 @@ pub(crate) fn to_record(attributes: &Attributes) -> BTreeMap<String, String> {
     attributes.iter().filter_map(|(key, value)| Some((name(key)?, value.to_string()))).collect()
 }
 
-/// Returns the attributes that have these names.
+/// Returns the attributes with these names.
 pub(crate) fn from_record(record: BTreeMap<String, String>) -> Attributes {
     let attribute = |name: &str| match name {
         "content-disposition" => Some(Attribute::ContentDisposition),

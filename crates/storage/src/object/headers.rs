@@ -25,7 +25,7 @@ const OF_OBJECT: [HeaderName; 9] = [
     LAST_MODIFIED,
 ];
 
-/// Headers of S3 that describe the request.
+/// S3 headers that describe the request rather than the object.
 const OF_REQUEST: [&str; 3] = ["x-amz-request-id", "x-amz-id-2", "x-amz-request-charged"];
 
 const CHECKSUM: &str = "x-amz-checksum-";
@@ -45,13 +45,13 @@ impl ObjectHeaders {
         self.iter().find_map(|(found, value)| (found == name).then_some(value))
     }
 
-    /// Returns the names and values as texts; values are Latin-1, so that each byte is a character.
+    /// Returns the names and values as text; values are decoded as Latin-1, so that each byte is a character.
     pub(crate) fn to_record(&self) -> Vec<(String, String)> {
         let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
         self.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
     }
 
-    /// Returns the headers that have these names and values; `None` if they cannot be headers.
+    /// Returns the headers with these names and values; `None` if any of them is not a valid header.
     pub(crate) fn of_record(record: &[(String, String)]) -> Option<Self> {
         let value = |text: &str| {
             let bytes: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
@@ -65,7 +65,7 @@ impl ObjectHeaders {
     }
 
     /// Keeps the headers that describe the object. The values share one allocation, so that they do not retain the
-    /// buffer that the response was read into.
+    /// response's buffer.
     fn of_answer(headers: &HeaderMap, status: StatusCode) -> Self {
         let is_part = status == StatusCode::PARTIAL_CONTENT;
         let kept = || {
@@ -104,8 +104,8 @@ impl CapturedHeaders {
         *self.0.lock() = Some(ObjectHeaders::of_answer(headers, status));
     }
 
-    /// Takes the headers if they describe the version with this ETag: of two requests sent for one read, either may
-    /// have been captured last.
+    /// Takes the headers if they describe the version with this ETag. If two requests were sent for one read, either
+    /// response may have been captured last.
     pub(crate) fn take(&self, etag: Option<&str>) -> Option<ObjectHeaders> {
         let headers = self.0.lock().take()?;
         let seen = headers.get(&ETAG).and_then(|value| value.to_str().ok());

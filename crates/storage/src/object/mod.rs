@@ -9,8 +9,8 @@ use object_store::ObjectMeta;
 
 /// One version of one object: the only key that bytes are ever cached under.
 ///
-/// Two objects share a version only if store, path, size and ETag are all equal; an object that was replaced,
-/// even by one of the same size, has another.
+/// Two objects share a version only if store, path, size and ETag are all equal; a replaced object has another
+/// version, even if its size is the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectVersion {
     store: String,
@@ -64,7 +64,7 @@ impl ObjectVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectHash(pub(crate) u128);
 
-/// A range of bytes of an object, `start..end`, never backwards.
+/// A range of bytes of an object, `start..end`, with `start <= end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ByteRange {
     start: u64,

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{OriginMetrics, RequestOptions};
 
-/// Maximum time of one request from its first byte to its last: a part of an upload over a slow line.
+/// Maximum total time of one request: enough for a part of an upload over a slow link.
 const REQUEST_TIMEOUT: &str = "300s";
 
 /// Inputs that a store is built from.
@@ -31,7 +31,7 @@ pub(super) struct CloudStoreBuilder<'a> {
     pub(super) metrics: &'a Arc<OriginMetrics>,
 }
 
-/// A store, and the text that distinguishes its objects from those of another store under the same URL.
+/// A store, and a text that distinguishes its objects from those of another store with the same URL.
 type BuiltStore<S> = (S, String);
 
 /// Applies the options to a builder of the object_store crate and returns it with the identity; an unknown key is an
@@ -96,7 +96,7 @@ impl CloudStoreBuilder<'_> {
             .with_retry(self.retry())
             .with_http_connector(ObservedConnector::new(self.metrics))
             .build()?;
-        // A name omits the query, yet two queries are two stores.
+        // The name omits the query, but different queries are different stores.
         let query = blake3::hash(self.url.query().unwrap_or_default().as_bytes()).to_hex();
         Ok((store, format!("{} {query}", self.url.username())))
     }
@@ -105,12 +105,12 @@ impl CloudStoreBuilder<'_> {
 /// Returns the URL without its user and password.
 fn without_user(url: &Url) -> Url {
     let mut url = url.clone();
-    // Refused for URLs without a host, which have no user.
+    // Fails only for URLs without a host, which have no user.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url
 }
 
-/// Returns the URL's user and password as a header, so that no error of the client can quote them with the URL.
+/// Returns the URL's user and password as a header, so that the client's errors cannot quote them with the URL.
 fn basic_auth(url: &Url) -> HeaderMap {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));

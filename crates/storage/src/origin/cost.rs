@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The cost of one more request, expressed in bytes that could be transferred meanwhile.
+/// The cost of one more request, expressed in bytes that could be transferred in the same time.
 #[derive(Debug, Default)]
 pub(crate) struct OriginCost {
     averages: Mutex<CostAverages>,
@@ -18,11 +18,11 @@ struct CostAverages {
 
 /// Weight of a new sample.
 const WEIGHT: f64 = 0.2;
-/// Responses shorter than this say little about the throughput.
+/// Size below which a response says little about the throughput.
 const MIN_SAMPLE: u64 = 256 << 10;
 
-/// Divisor of the origin's latency that gives the time to wait for requests of nearby ranges: at most `MAX_WAIT`, and
-/// none if it is less than `MIN_WAIT`.
+/// Divisor of the origin's latency that yields the time to wait for requests for nearby ranges: at most `MAX_WAIT`,
+/// and none if below `MIN_WAIT`.
 const WAIT_DIVISOR: u32 = 12;
 const MIN_WAIT: Duration = Duration::from_millis(1);
 const MAX_WAIT: Duration = Duration::from_millis(5);
@@ -34,12 +34,12 @@ const MAX_GAP: u64 = 1 << 20;
 const DEFAULT_GAP: u64 = 256 << 10;
 
 impl OriginCost {
-    /// Notes the time from a request to the first byte of its response.
+    /// Records the time from a request to the first byte of its response.
     pub(crate) fn note_latency(&self, latency: Duration) {
         average(&mut self.averages.lock().latency, latency.as_secs_f64());
     }
 
-    /// Notes the transfer time of a response from its first byte on.
+    /// Records the transfer time of a response, starting at its first byte.
     pub(crate) fn note_transfer(&self, bytes: u64, took: Duration) {
         if bytes >= MIN_SAMPLE {
             let rate = bytes as f64 / took.as_secs_f64().max(1e-6);
@@ -47,12 +47,12 @@ impl OriginCost {
         }
     }
 
-    /// Returns the usual time from a request to the first byte of its response; `None` before the first one.
+    /// Returns the typical time from a request to the first byte of its response; `None` before the first response.
     pub(crate) fn latency(&self) -> Option<Duration> {
         Duration::try_from_secs_f64(self.averages.lock().latency?).ok()
     }
 
-    /// Returns the time that a request may wait for nearby ones; `None` for origins that answer quickly.
+    /// Returns how long a request may wait for nearby ones; `None` for origins with low latency.
     pub(crate) fn merge_wait(&self) -> Option<Duration> {
         let wait = (self.latency()? / WAIT_DIVISOR).min(MAX_WAIT);
         (wait >= MIN_WAIT).then_some(wait)

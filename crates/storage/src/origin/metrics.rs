@@ -14,7 +14,7 @@ use crate::timing::latency::{LatencyCounts, LatencyHistogram};
 /// The kind of a request to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestKind {
-    /// Bytes of an object, or a document about one.
+    /// Data of an object, or metadata returned as a document.
     Get,
     /// A description of an object or bucket.
     Head,
@@ -29,10 +29,10 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// Every kind, in the order in which they are shown.
+    /// Every kind, in display order.
     pub const ALL: [Self; 6] = [Self::Get, Self::Head, Self::List, Self::Put, Self::Delete, Self::Other];
 
-    /// Returns its name, such as `get`.
+    /// Returns the name of the kind, such as `get`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -62,12 +62,12 @@ impl RequestKind {
     }
 }
 
-/// The reason for which a request to an origin failed.
+/// The reason that a request to an origin failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OriginFailure {
-    /// It answered with a status of 400 or more.
+    /// The origin answered with a status of 400 or higher.
     Status(u16),
-    /// It did not answer in time.
+    /// The origin did not answer in time.
     Timeout,
     /// The connection could not be established, or broke.
     Connection,
@@ -83,10 +83,10 @@ impl fmt::Display for OriginFailure {
     }
 }
 
-/// Time for which an origin that sent 429 or 503 counts as throttling.
+/// Time for which an origin counts as throttling after a 429 or 503.
 const THROTTLES_FOR: Duration = Duration::from_secs(60);
 
-/// The counters of the requests to one origin. A failure takes at least a round trip, so failures may share a lock.
+/// The counters of requests to one origin. A failure takes at least a round trip, so failures can share a lock.
 #[derive(Debug, Default)]
 pub struct OriginMetrics {
     latencies: [LatencyHistogram; RequestKind::ALL.len()],
@@ -96,7 +96,7 @@ pub struct OriginMetrics {
 }
 
 impl OriginMetrics {
-    /// Returns the times to the head of the response, by kind; kinds without a request are left out.
+    /// Returns the latencies to the response head, by kind; kinds without requests are omitted.
     pub fn latencies(&self) -> Vec<(RequestKind, LatencyCounts)> {
         let all = RequestKind::ALL.into_iter().zip(&self.latencies);
         let counted = all.map(|(kind, latency)| (kind, latency.snapshot()));

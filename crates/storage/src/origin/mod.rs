@@ -1,4 +1,4 @@
-//! Origins of objects: a folder, a bucket of any provider, a web server, or a store made by the caller.
+//! Origins of objects: a folder, a bucket of any provider, a web server, or a caller-provided store.
 
 mod cloud;
 pub(super) mod cost;
@@ -40,18 +40,18 @@ pub struct Origin {
     store: Arc<dyn ObjectStore>,
     native: Option<CloudStoreApis>,
     s3: Option<Arc<S3Endpoint>>,
-    /// Set for a folder: its files can change while they are read.
+    /// Set for a folder, whose files can change while they are read.
     folder: Option<Folder>,
-    /// Its files are complete when they get their names, and never change.
+    /// Set if files are complete when they get their names, and never change.
     has_final_files: bool,
-    /// Its client retries requests by itself.
+    /// Set if the client retries requests itself.
     retries: bool,
-    /// A web server: reads files by name, and the rest only with WebDAV.
+    /// Set for a web server: it reads files by name; all other operations need WebDAV.
     is_web: bool,
     metrics: Arc<OriginMetrics>,
 }
 
-/// Interfaces of cloud stores beyond [`ObjectStore`]; paths include the prefix.
+/// Interfaces of cloud stores beyond [`ObjectStore`]; their paths include the prefix.
 #[derive(Clone)]
 pub(crate) struct CloudStoreApis {
     pub(crate) multipart: Arc<dyn MultipartStore>,
@@ -65,7 +65,7 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// Creates an origin over any store, under a unique name: cached bytes are keyed by it.
+    /// Creates an origin over any store. The name must be unique, since cached bytes are keyed by it.
     pub fn new(name: impl Into<String>, store: Arc<dyn ObjectStore>) -> Self {
         let name = name.into();
         let identity = name.clone();
@@ -84,19 +84,20 @@ impl Origin {
         }
     }
 
-    /// Sets what tells its objects from those of other origins, if the name, which messages contain, does not.
+    /// Sets the identity that distinguishes its objects from those of other origins, for names (which appear in
+    /// messages) that do not.
     pub fn with_identity(self, identity: impl Into<String>) -> Self {
         Self { identity: identity.into(), ..self }
     }
 
-    /// Declares that only files are read that are complete when they get their names and never change: in a folder,
-    /// even a file that is a moment old may then be cached.
+    /// Declares that all files are complete when they get their names and never change: in a folder, even files
+    /// modified a moment ago may then be cached.
     pub fn of_final_files(mut self) -> Self {
         self.has_final_files = true;
         self
     }
 
-    /// Stops following links that lead out of a folder: they are not objects.
+    /// Stops following links that lead out of a folder: their targets are not objects.
     pub fn without_links_that_leave(self) -> Result<Self> {
         let Some(folder) = &self.folder else { return Ok(self) };
         let root = folder.root().to_owned();
@@ -116,7 +117,7 @@ impl Origin {
             Ok(parsed) if url.contains("://") => {
                 let is_signed = matches!(parsed.scheme(), "http" | "https") && parsed.query().is_some();
                 let scheme = if is_signed {
-                    // A presigned URL is used as it is, whatever serves it.
+                    // A presigned URL is used verbatim, whichever provider serves it.
                     Ok((ObjectStoreScheme::Http, Path::default()))
                 } else {
                     ObjectStoreScheme::parse(&parsed)
@@ -129,7 +130,7 @@ impl Origin {
                 })?;
                 (scheme, parsed)
             }
-            // Without a scheme it is a path, whatever it contains.
+            // Without a scheme, the text is a path, whatever it contains.
             Err(reason) if url.contains("://") && reason != url::ParseError::RelativeUrlWithoutBase => {
                 let hint = "a / in a user or password is written as %2F";
                 return Err(error(format!("not a URL: {reason} ({hint})")));
@@ -150,7 +151,7 @@ impl Origin {
                 Self::folder_of(url, path)
             }
             ObjectStoreScheme::Memory => {
-                // Its objects are gone with the process, and its ETags start over.
+                // Its objects do not outlive the process, and its ETags start over.
                 let identity = format!("{:032x}", rand::random::<u128>());
                 let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
                 let origin = Self { identity, ..Self::new(name, store) };
@@ -210,7 +211,7 @@ impl Origin {
         origin.below(prefix)
     }
 
-    /// Replaces the metrics by those that the origin's client counts in.
+    /// Replaces the metrics by those that the origin's client updates.
     fn counted_by(self, metrics: &Arc<OriginMetrics>) -> Self {
         Self { metrics: metrics.clone(), ..self }
     }
@@ -224,15 +225,15 @@ impl Origin {
         self
     }
 
-    /// Returns the versions that the bucket keeps of its objects, if it can have any. The current version is the same
-    /// object in both stores, so that its bytes are cached once.
+    /// Returns an origin of the object versions that the bucket retains, if it supports versioning. The current
+    /// version has the same identity in both, so its bytes are cached once.
     pub(crate) fn object_versions(&self) -> Option<Self> {
         self.s3.as_ref()?;
         let store = Arc::new(ObjectVersionStore::of(self.store.clone()));
         Some(Self { store, native: None, s3: None, ..self.clone() })
     }
 
-    /// Replaces the store, so that the origin has the capabilities of its kind and none of its servers.
+    /// Replaces the store. The origin keeps the capabilities of its kind, but loses its native interfaces.
     #[cfg(test)]
     pub(crate) fn with_store(self, store: Arc<dyn ObjectStore>) -> Self {
         Self { store, native: None, retries: false, ..self }
@@ -259,7 +260,7 @@ impl Origin {
         self.s3.as_deref()
     }
 
-    /// Returns the counters of its requests over HTTP. A folder or a store made by the caller counts only timeouts.
+    /// Returns the counters of its HTTP requests. A folder or a caller-provided store counts only timeouts.
     pub fn metrics(&self) -> &Arc<OriginMetrics> {
         &self.metrics
     }
@@ -273,9 +274,9 @@ impl Origin {
         self.folder.as_ref()
     }
 
-    /// Returns the version that `meta` describes; `None` if it cannot be distinguished from the next one.
+    /// Returns the version that `meta` describes; `None` if it cannot be distinguished from its successor.
     pub(crate) fn version_of(&self, meta: &ObjectMeta) -> Option<ObjectVersion> {
-        // The ETag that a folder keeps identifies less than the state of the file.
+        // The ETag that a folder stores is less specific than the state of the file.
         let state = meta.version.clone().filter(|_| self.is_folder());
         match state {
             Some(state) => {
@@ -285,7 +286,7 @@ impl Origin {
         }
     }
 
-    /// Returns whether a recently modified file may still be written to.
+    /// Returns whether a recently modified file may still be being written.
     pub(crate) fn may_be_writing(&self) -> bool {
         self.is_folder() && !self.has_final_files
     }
@@ -303,17 +304,17 @@ impl Origin {
         self.retries
     }
 
-    /// Returns a path of the origin as its native interfaces name it.
+    /// Returns a path of the origin as its native interfaces spell it.
     pub(crate) fn locate(&self, path: &Path) -> Path {
         self.prefix.parts().chain(path.parts()).collect()
     }
 
-    /// Returns the prefix that its native interfaces put before every key, with the slash.
+    /// Returns the prefix of every key in the native interfaces, including the trailing slash.
     pub(crate) fn key_prefix(&self) -> String {
         if self.prefix.is_root() { String::new() } else { format!("{}/", self.prefix) }
     }
 
-    /// Checks that the origin responds at all, by a request for one object or a listing of one key.
+    /// Checks that the origin responds, by requesting one object or listing one key.
     #[boxed]
     pub async fn check(&self) -> Result<()> {
         let failed = |error| Error::from_origin(&self.name, error);

@@ -8,7 +8,7 @@ use crate::redacted::authority_end;
 
 /// Splits the URL of an object, a prefix or a pattern into the URL of its store and the path within the store.
 ///
-/// The path has no leading slash and is percent-decoded: `~`, `%7E` and `%7e` are one object. It is meant for
+/// The path has no leading slash and is percent-decoded: `~`, `%7E` and `%7e` name the same object. Pass it to
 /// [`Path::parse`](object_store::path::Path::parse), which takes it verbatim. (`Path::from` would encode some
 /// characters again, and name another object.)
 ///
@@ -47,7 +47,7 @@ mod tests {
             ("s3://bucket/100%", "s3://bucket", "100%"),
             ("https://host:80/x", "https://host:80", "x"),
             ("memory:///x", "memory://", "x"),
-            // Not the URL of a store: it is shown as a whole, without the password.
+            // Not the URL of a store: shown as a whole, without the password.
             ("s3://user:pa/ss@bucket/x", "s3://user:pa/ss@bucket", "x"),
         ] {
             assert_eq!(split_object_url(url), Ok((store, path.into())), "{url}");

@@ -1,4 +1,4 @@
-//! The versions that a versioned bucket keeps of its objects, as a store to read from, with paths `VERSION/KEY`.
+//! The versions that a versioned bucket retains of its objects, as a read-only store with paths `VERSION/KEY`.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
 
-/// A store that reads versions of objects. It lists and writes nothing.
+/// A store that reads versions of objects. It supports neither listing nor writing.
 #[derive(Debug)]
 pub(super) struct ObjectVersionStore {
     store: Arc<dyn ObjectStore>,
@@ -24,13 +24,13 @@ impl ObjectVersionStore {
     }
 }
 
-/// Returns the path of a version, if both can be parts of one.
+/// Returns the path of a version; `None` if the version or the key cannot be part of a path.
 pub(crate) fn path_of_version(key: &Path, version: &str) -> Option<Path> {
     let is_segment = !version.is_empty() && !version.contains('/');
     Path::parse(format!("{version}/{key}")).ok().filter(|_| is_segment)
 }
 
-/// Returns the key whose version has this path.
+/// Returns the key of the version with this path.
 pub(crate) fn key_of_version(path: &str) -> Option<&str> {
     path.split_once('/').map(|(_, key)| key)
 }

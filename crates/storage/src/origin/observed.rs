@@ -57,7 +57,7 @@ impl HttpConnector for ObservedConnector {
     }
 }
 
-/// Signs a request again after a header was added to it.
+/// Signs a request again after adding a header to it.
 #[derive(Debug)]
 pub(super) struct RequestResigner {
     pub(super) credentials: Option<AwsCredentialProvider>,
@@ -65,7 +65,7 @@ pub(super) struct RequestResigner {
     pub(super) is_request_payer: bool,
 }
 
-/// A client that counts requests, and passes response headers to callers that request them in the extensions.
+/// A client that counts requests, and passes response headers to callers that ask for them in the extensions.
 #[derive(Debug)]
 struct ObservedClient {
     client: HttpClient,
@@ -89,7 +89,7 @@ impl HttpService for ObservedClient {
             seen.set(response.headers(), response.status());
         }
 
-        // object_store fails on metadata that is not ASCII. Callers that need it have received the headers already.
+        // object_store fails on non-ASCII metadata. Callers that need it have already received the headers.
         let metadata: Vec<_> =
             response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
         for name in metadata {
@@ -128,7 +128,7 @@ fn is_for_credentials(uri: &Uri) -> bool {
 }
 
 impl RequestResigner {
-    /// Requests the object's checksums too, since a client may want them in a response from the cache.
+    /// Also requests the object's checksums, since a client may want them in a response from the cache.
     async fn ask_for_checksums(&self, request: &mut HttpRequest) {
         let credential = match &self.credentials {
             Some(provider) => match provider.get_credential().await {

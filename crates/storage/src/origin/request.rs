@@ -1,5 +1,5 @@
-//! A request in flight to an origin: measures the time to the head of its response, counts its failure, and belongs to
-//! the trace of its caller.
+//! A request in flight to an origin: measures the time to the head of its response, counts its failure, and belongs
+//! to its caller's trace.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,8 +10,7 @@ use crate::origin::{
     trace::{OriginSpan, Trace},
 };
 
-/// A request in flight to an origin. One that is dropped before it ends was cancelled by its caller, and is not
-/// counted.
+/// A request in flight to an origin. If it is dropped before it ends, its caller cancelled it, and it is not counted.
 #[derive(Debug)]
 pub struct OriginRequest {
     metrics: Arc<OriginMetrics>,
@@ -21,7 +20,7 @@ pub struct OriginRequest {
 }
 
 impl OriginRequest {
-    /// Begins a request that is sent now, within the trace of the current task.
+    /// Begins a request that is about to be sent, within the trace of the current task.
     pub fn begin(metrics: Arc<OriginMetrics>, kind: RequestKind, method: &Method, uri: &Uri) -> Self {
         let span = Trace::current().begin(kind, method, uri);
         Self { metrics, kind, sent: Instant::now(), span }

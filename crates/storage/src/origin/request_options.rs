@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Options of requests to an origin.
 #[derive(Clone, Debug)]
 pub struct RequestOptions {
-    /// Maximum attempts of a request, the first one included. Default: 4.
+    /// Maximum attempts per request, including the first. Default: 4.
     pub attempts: u32,
-    /// Wait before the second attempt; each further wait is twice as long, and all are jittered. Default: 100 ms.
+    /// Wait before the second attempt; each further wait doubles, with jitter. Default: 100 ms.
     pub backoff: Duration,
-    /// Maximum time without progress of the origin, attempts included, before the read fails. Default: 60 s.
+    /// Maximum time without progress from the origin, across attempts, before the read fails. Default: 60 s.
     pub deadline: Duration,
     /// Quantile of recent latencies, such as 0.95, after which a second request is sent. Default: never.
     pub hedge: Option<f64>,

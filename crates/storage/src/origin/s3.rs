@@ -15,7 +15,7 @@ use url::Url;
 use super::observed::{ObservedConnector, RequestResigner};
 use crate::OriginMetrics;
 
-/// The location of a bucket and its credentials, for requests that are signed and sent as a client wrote them.
+/// The location of a bucket and its credentials, for forwarding requests that clients wrote.
 #[derive(Clone)]
 pub struct S3Endpoint {
     url: Url,
@@ -53,12 +53,12 @@ impl S3Endpoint {
         self.is_request_payer
     }
 
-    /// Returns the headers that request the encryption of new objects that the origin's options specify.
+    /// Returns the headers for encrypting new objects, as configured by the origin's options.
     pub fn encryption_headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.encryption
     }
 
-    /// Returns the credentials that are valid now; `None` if requests are not signed.
+    /// Returns the current credentials; `None` if requests are not signed.
     pub async fn credentials(&self) -> object_store::Result<Option<Arc<AwsCredential>>> {
         match &self.credentials {
             Some(provider) => provider.get_credential().await.map(Some),
@@ -66,8 +66,8 @@ impl S3Endpoint {
         }
     }
 
-    /// Returns whether the other bucket is reached at the same endpoint with the same credentials, so that the origin
-    /// can copy from one to the other.
+    /// Returns whether another bucket has the same endpoint and credentials, so that the origin can copy from one to
+    /// the other.
     pub fn is_beside(&self, other: &Self) -> bool {
         let same_credentials = match (&self.credentials, &other.credentials) {
             // Keys that are not known yet may belong to different roles.
@@ -83,7 +83,7 @@ impl S3Endpoint {
         same_credentials && service(self) == service(other)
     }
 
-    /// Returns the access key, if it is known without a request.
+    /// Returns the access key, if it is known without sending a request.
     fn identity(&self) -> Option<String> {
         let credential = self.credentials.as_ref()?.get_credential().now_or_never()?.ok()?;
         Some(credential.key_id.clone())
@@ -100,8 +100,9 @@ impl fmt::Debug for S3Endpoint {
     }
 }
 
-/// Builds the client of a bucket at a URL, and its endpoint; `None` if requests cannot bypass the client because of its
-/// options: plain HTTP that is not allowed, a customer-provided key for all objects, sessions of directory buckets.
+/// Builds the client and the endpoint of the bucket at a URL. The endpoint is `None` if the options rule out requests
+/// that bypass the client: plain HTTP that is not allowed, a customer-provided key for all objects, sessions of
+/// directory buckets.
 pub(super) fn build(
     builder: AmazonS3Builder,
     given: &Url,
@@ -147,7 +148,7 @@ pub(super) fn build(
     Ok((client, endpoint))
 }
 
-/// Returns the headers of the encryption in the options; `None` if it uses a key that is sent with each request.
+/// Returns the encryption headers for the options; `None` if they use a key that is sent with each request.
 fn encryption_headers(builder: &AmazonS3Builder) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let option = |key: &str| builder.get_config_value(&key.parse::<AmazonS3ConfigKey>().ok()?);
     if option("aws_sse_customer_key_base64").is_some() {
@@ -164,7 +165,7 @@ fn encryption_headers(builder: &AmazonS3Builder) -> Option<Vec<(HeaderName, Head
     Some(named.into_iter().filter_map(header).collect())
 }
 
-/// Returns the URL of the bucket and the region, as the client derives them: both are in any URL that it signs.
+/// Returns the URL of the bucket and the region as the client derives them: any URL that it signs contains both.
 fn locate(builder: AmazonS3Builder) -> object_store::Result<(Url, String)> {
     let failed = |what: &str| object_store::Error::Generic { store: "S3", source: what.to_owned().into() };
     let client = builder
@@ -188,7 +189,7 @@ fn locate(builder: AmazonS3Builder) -> object_store::Result<(Url, String)> {
     Ok((url, region))
 }
 
-/// Returns the bucket of a URL: the last segment of the path, or the first label of the host.
+/// Returns the bucket named by a URL: the last path segment, or the first label of the host.
 fn bucket_of(url: &Url) -> String {
     let segment = url.path().rsplit('/').find(|segment| !segment.is_empty());
     let host = url.host_str().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The trace that the current work belongs to: carried along with a task and into the tasks that it spawns, so that
-//! each request to an origin appears in the trace of the caller that began it.
+//! The trace of the current work: carried with a task and into the tasks that it spawns, so that each request to an
+//! origin appears in the trace of the caller that caused it.
 //!
-//! The caller that begins a trace defines its spans and their destination: see [`OriginTracer`].
+//! The caller that begins a trace defines its spans and their destination; see [`OriginTracer`].
 
 use std::{fmt, sync::Arc};
 
@@ -16,17 +16,17 @@ tokio::task_local! {
 
 /// A tracer of the requests to origins that are sent on behalf of one caller.
 pub trait OriginTracer: fmt::Debug + Send + Sync {
-    /// Begins the span of a request. The query of `uri` may hold secrets.
+    /// Begins the span of a request. The query of `uri` may contain secrets.
     fn begin(&self, kind: RequestKind, method: &Method, uri: &Uri) -> Box<dyn OriginSpan>;
 }
 
-/// The span of a request to an origin. A span that is dropped before it ends is that of a cancelled request.
+/// The span of a request to an origin. Dropping it before it ends means that the request was cancelled.
 pub trait OriginSpan: fmt::Debug + Send + Sync {
     /// Ends the span with the status of the response, or with the failure.
     fn end(self: Box<Self>, outcome: Result<StatusCode, OriginFailure>);
 }
 
-/// The trace that work belongs to, or none. Cheap to clone.
+/// The current trace, if any. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Trace(Option<Arc<dyn OriginTracer>>);
 
@@ -60,7 +60,7 @@ impl Trace {
     }
 }
 
-/// Keeps a future that is about to be spawned within the trace of the current task, and within its `tracing` span.
+/// Wraps a future that is about to be spawned in the trace and the `tracing` span of the current task.
 pub fn traced<F: Future>(future: F) -> impl Future<Output = F::Output> {
     Trace::current().scope(future.in_current_span())
 }

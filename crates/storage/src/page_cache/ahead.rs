@@ -1,14 +1,14 @@
 //! Bounds the bytes held ahead of readers, so that read-ahead shrinks with the budget and the number of readers.
 //!
-//! All read-ahead takes at most a quarter of the budget, and that of one reader an eighth. The rest is left to the
-//! bytes that readers wait for now, and to repeated reads.
+//! Read-ahead takes at most a quarter of the budget in total, and an eighth per reader. The rest is left for the
+//! bytes that readers need now, and for repeated reads.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// A counter of bytes ahead of readers, and of the readers that have any.
+/// Counter of read-ahead bytes, and of the readers that have any.
 #[derive(Debug)]
 pub(crate) struct ReadAheadQuota {
     limit: u64,
@@ -16,14 +16,14 @@ pub(crate) struct ReadAheadQuota {
     readers: AtomicU64,
 }
 
-/// Bytes that are held ahead of a reader until this is dropped.
+/// Bytes held ahead of a reader, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ReadAheadBytes {
     quota: Arc<ReadAheadQuota>,
     bytes: u64,
 }
 
-/// A reader that fetches ahead of itself until this is dropped.
+/// A reader that uses read-ahead, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ReadAheadGuard {
     quota: Arc<ReadAheadQuota>,
@@ -41,12 +41,12 @@ impl ReadAheadQuota {
         ReadAheadGuard { quota: self.clone() }
     }
 
-    /// Returns the bytes that each reader may have ahead of itself: half of the limit at most.
+    /// Returns the bytes that each reader may hold ahead of its position: at most half of the limit.
     pub(crate) fn share(&self) -> u64 {
         self.limit / self.readers.load(Ordering::Relaxed).max(2)
     }
 
-    /// Returns the bytes that may still be held ahead of readers.
+    /// Returns the bytes of the quota that are still free.
     pub(crate) fn free(&self) -> u64 {
         self.limit.saturating_sub(self.held.load(Ordering::Relaxed))
     }
@@ -56,8 +56,8 @@ impl ReadAheadQuota {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes held ahead of a reader. Callers check [`free`](Self::free) first; two concurrent ones may both
-    /// proceed, which the budget bounds.
+    /// Counts bytes held ahead of a reader. Callers check [`free`](Self::free) first; two concurrent callers may both
+    /// proceed, but the budget bounds their bytes.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> ReadAheadBytes {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         ReadAheadBytes { quota: self.clone(), bytes }

@@ -1,4 +1,4 @@
-//! Checksums of blocks, seeded by the page and the block's number, so that the bytes of another block never pass.
+//! Checksums of blocks, seeded by the page and the block's number, so that the bytes of another block never match.
 
 use twox_hash::XxHash3_64;
 
@@ -19,7 +19,7 @@ pub(crate) fn of_blocks(key: &PageKey, first: u32, bytes: &[u8], block_size: usi
     (first..).zip(bytes.chunks(block_size)).map(|(block, bytes)| of_block(key, block, bytes)).collect()
 }
 
-/// Returns whether `bytes` are the blocks from `first` on that `expected` was computed from.
+/// Returns whether `bytes` are the blocks from `first` on for which `expected` was computed.
 pub(crate) fn verify(key: &PageKey, first: u32, bytes: &[u8], block_size: usize, expected: &[u64]) -> bool {
     let blocks = bytes.chunks(block_size);
 

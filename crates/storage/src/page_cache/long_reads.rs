@@ -1,7 +1,7 @@
-//! Positions of long reads in progress: pages that one of them will reach soon are evicted last.
+//! Positions of long reads in progress: pages that one of them will soon reach are evicted last.
 //!
-//! Several readers of one object drift apart. Pages that the first of them has passed are new to a policy, which would
-//! evict them before the others arrive.
+//! Several readers of one object drift apart. To a policy, pages that the first reader has passed look new, so it
+//! would evict them before the others arrive.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use crate::object::ObjectHash;
 #[derive(Debug)]
 pub(crate) struct LongReads {
     page_size: u64,
-    /// Bytes ahead of readers that are evicted last, of all objects together.
+    /// Total bytes ahead of readers that are evicted last, for all objects.
     reach: u64,
     objects: Mutex<HashMap<ObjectHash, SmallVec<[Arc<LongReadPosition>; 2]>>>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct LongRead {
 }
 
 impl LongReads {
-    /// Creates the registry for a budget of `budget` bytes; at most half of it is protected for long reads.
+    /// Creates the registry for a budget of `budget` bytes, of which at most half is protected for long reads.
     pub(crate) fn new(page_size: u64, budget: u64) -> Arc<Self> {
         Arc::new(Self { page_size, reach: budget / 2, objects: Mutex::default() })
     }
@@ -62,7 +62,7 @@ impl LongReads {
         let page = u64::from(key.page) * self.page_size;
         positions.iter().any(|position| {
             let at = position.at.load(Ordering::Relaxed);
-            // The page that holds the position counts.
+            // The page that contains the position counts.
             page + self.page_size > at && page < position.end.min(at.saturating_add(reach))
         })
     }

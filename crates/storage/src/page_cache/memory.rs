@@ -1,10 +1,10 @@
 //! The memory tier: pieces of pages, evicted by policy when the budget needs room.
 //!
-//! Invariant: a page is not evicted while anything outside of the tier holds a piece of it. Evicting it would free
+//! Invariant: a page is not evicted while anything outside the tier holds one of its pieces. Evicting it would free
 //! nothing, and the next reader would fetch it a second time.
 //!
-//! Pages that other nodes are home of have an order of their own, within a quota: they make room for each other, and
-//! never take more of the tier from this node's own pages.
+//! Pages whose home is another node have an eviction order of their own, within a quota: they compete only with each
+//! other, and never displace this node's own pages beyond the quota.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     policy::{self, Eviction, EvictionSlot},
 };
 
-/// Divisor of the budget that gives the bytes of pages of other nodes.
+/// Divisor of the budget that yields the quota for pages whose home is another node.
 const PEER_QUOTA_DIVISOR: u64 = 8;
 
 type MemoryPieces = SmallVec<[Arc<PagePiece>; 1]>;
@@ -42,9 +42,9 @@ pub(super) struct MemoryTier {
 struct MemoryPages {
     entries: HashMap<PageKey, MemoryPageEntry>,
     order: Box<dyn Eviction<PageKey>>,
-    /// The order of pages that other nodes are home of, once there was one.
+    /// The eviction order of pages whose home is another node, once there has been one.
     peer_order: Option<Box<dyn Eviction<PageKey>>>,
-    /// Capacity by which the policy sizes its queues.
+    /// Capacity that the policy sizes its queues by.
     capacity: u64,
     bytes: u64,
     evictions: u64,
@@ -53,12 +53,12 @@ struct MemoryPages {
 #[derive(Debug)]
 struct MemoryPageEntry {
     slot: EvictionSlot,
-    /// Whether the slot is one of the order of other nodes' pages.
+    /// Whether the slot belongs to the order of other nodes' pages.
     is_of_peer: bool,
     pieces: MemoryPieces,
     blocks: BlockSet,
     bytes: u64,
-    /// Blocks that were read since the last touch of the policy.
+    /// Blocks read since the policy's last touch.
     seen: BlockSet,
     /// End of the last read.
     next: usize,
@@ -98,14 +98,15 @@ impl MemoryTier {
         tier
     }
 
-    /// Returns bytes of the page from `from` on, up to `to` at most: those of one piece. The read counts as a hit.
+    /// Returns bytes of the page starting at `from`, up to `to` at most, all from one piece. The read counts as a
+    /// hit.
     pub(super) fn read(&self, key: &PageKey, from: usize, to: usize) -> Option<Bytes> {
         let piece = self.pin(key, from, to)?;
         Some(piece.slice(from, to))
     }
 
-    /// Returns the piece that holds the byte at `from`, for a reader that will read up to `to`. The read counts as a
-    /// hit.
+    /// Returns the piece that contains the byte at `from`, for a reader that will read up to `to`. The read counts as
+    /// a hit.
     pub(super) fn pin(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let mut pages = self.pages.lock();
         let MemoryPages { entries, order, peer_order, .. } = &mut *pages;
@@ -126,12 +127,12 @@ impl MemoryTier {
         self.pages.lock().entries.get(key).map_or(BlockSet::NONE, |entry| entry.blocks)
     }
 
-    /// Adds a piece whose memory is reserved already.
+    /// Adds a piece whose memory is already reserved.
     pub(super) fn insert(&self, key: PageKey, piece: Arc<PagePiece>) {
         self.insert_as(key, piece, false);
     }
 
-    /// Adds a piece that another node is home of, and evicts others like it that exceed their quota.
+    /// Adds a piece whose home is another node, and evicts such pages down to their quota.
     pub(super) fn insert_of_peer(&self, key: PageKey, piece: Arc<PagePiece>) {
         self.insert_as(key, piece, true);
 
@@ -171,7 +172,7 @@ impl MemoryTier {
             entry.bytes += bytes;
             order_of(entry.is_of_peer, order, peer_order).resize(entry.slot, entry.bytes);
             if entry.is_of_peer && !is_of_peer {
-                // This node has become its home.
+                // This node has become the home of the page.
                 order_of(true, order, peer_order).remove(entry.slot);
                 entry.slot = order.insert(key, entry.bytes);
                 entry.is_of_peer = false;
@@ -192,7 +193,7 @@ impl MemoryTier {
         pages.bytes += bytes;
     }
 
-    /// Removes a page. Returns whether it was there.
+    /// Removes a page. Returns whether it existed.
     pub(super) fn remove(&self, key: &PageKey) -> bool {
         let removed = {
             let mut pages = self.pages.lock();
@@ -233,7 +234,7 @@ impl Reclaim for MemoryTier {
             }
         }
 
-        // Returning memory to the system takes long: not under the lock.
+        // Free the memory after releasing the lock, since that takes long.
         drop(evicted);
         freed
     }
@@ -272,7 +273,7 @@ impl MemoryPages {
     }
 }
 
-/// Returns the order that a page is in.
+/// Returns the eviction order of a page.
 fn order_of<'a>(
     is_of_peer: bool,
     order: &'a mut Box<dyn Eviction<PageKey>>,
@@ -289,8 +290,8 @@ impl MemoryPageEntry {
         self.pieces.iter().any(|piece| Arc::strong_count(piece) > 1)
     }
 
-    /// Records a read and returns whether it is a re-reference. A read that continues the last one, or reads blocks not
-    /// seen before, is not: a reader may take a page in small steps.
+    /// Records a read and returns whether it is a re-reference. A read that continues the previous one, or that reads
+    /// blocks not seen before, is not: a reader may go through a page in small steps.
     fn note_read(&mut self, layout: PageLayout, from: usize, to: usize) -> bool {
         let blocks = layout.blocks(from..to);
         let goes_on = from == self.next;

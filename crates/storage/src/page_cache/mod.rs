@@ -79,13 +79,13 @@ struct PageCacheCounters {
 pub struct CacheStats {
     /// Bytes of resident pages in memory.
     pub memory_used: u64,
-    /// The memory budget, which pages share with everything else.
+    /// The memory budget in bytes, which pages share with everything else.
     pub memory_capacity: u64,
     /// Pages in memory, whole or in part.
     pub memory_pages: u64,
-    /// Bytes that fetches in flight will bring.
+    /// Bytes that fetches in flight have reserved.
     pub in_flight_used: u64,
-    /// Bytes held ahead of readers until they reach them.
+    /// Bytes held ahead of readers.
     pub ahead_used: u64,
     /// Capacity of the disk tier in bytes; 0 without one.
     pub disk_capacity: u64,
@@ -115,17 +115,17 @@ pub struct CacheStats {
     pub dropped_queue_full: u64,
     /// Pieces that were not written to disk because it was full or failed.
     pub dropped_disk_failed: u64,
-    /// 1 while the disk tier refuses writes, since the disk is full or fails; it is retried from time to time.
+    /// 1 while the disk tier refuses writes because the disk is full or failing; it retries from time to time.
     pub disk_paused: u64,
     /// Pieces on disk that were damaged or unreadable.
     pub disk_rejected: u64,
 }
 
 impl PageCache {
-    /// Opens the cache; with a disk tier, recovers the pages of an earlier process.
+    /// Opens the cache. With a disk tier, recovers the pages of an earlier process.
     ///
     /// Fails with [`Error::CacheLocked`] if another process uses the folder, with [`Error::CacheFolder`] if it cannot
-    /// be created or written, with [`Error::Cache`] if the options contradict each other.
+    /// be created or written, and with [`Error::Cache`] if the options contradict each other.
     #[tracing::instrument(
         name = "cache_open",
         level = "debug",
@@ -163,7 +163,7 @@ impl PageCache {
         Ok(())
     }
 
-    /// Returns the options it was opened with.
+    /// Returns the options that the cache was opened with.
     pub fn options(&self) -> &CacheOptions {
         &self.inner.options
     }
@@ -219,14 +219,14 @@ impl PageCache {
         self.inner.budget.hold(Holder::Pages, bytes + ENTRY_OVERHEAD)
     }
 
-    /// Returns bytes of the page from `from` on, up to `to` at most: those of one piece in memory.
+    /// Returns bytes of the page starting at `from`, up to `to` at most, from one piece in memory.
     pub(crate) fn read_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Bytes> {
         let bytes = self.inner.memory.read(key, from, to)?;
         self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
         Some(bytes)
     }
 
-    /// Returns the piece in memory that holds the byte at `from`, for a reader that will read up to `to`.
+    /// Returns the piece in memory that contains the byte at `from`, for a reader that will read up to `to`.
     pub(crate) fn pin_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let piece = self.inner.memory.pin(key, from, to)?;
         self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
@@ -243,7 +243,7 @@ impl PageCache {
         self.inner.disk.as_ref().map_or(BlockSet::NONE, |disk| BlockSet(disk.tier.blocks(key)))
     }
 
-    /// Reads consecutive blocks of a page from disk; `None` unless all of them are there and intact.
+    /// Reads consecutive blocks of a page from disk; `None` unless all of them are present and intact.
     pub(crate) async fn read_disk(&self, key: &PageKey, blocks: Range<u32>, len: usize) -> Option<Bytes> {
         let disk = &self.inner.disk.as_ref()?.tier;
         let bytes = disk.read(key, blocks).await?.into_bytes();
@@ -256,7 +256,8 @@ impl PageCache {
         Some(bytes)
     }
 
-    /// Returns the fill level of the disk's write queue. If it is not short, less should be fetched ahead of readers.
+    /// Returns the fill level of the disk's write queue. Unless it is short, callers should fetch less ahead of
+    /// readers.
     pub(crate) fn backlog(&self) -> WriteBacklog {
         self.inner.disk.as_ref().map_or(WriteBacklog::Short, |disk| disk.tier.backlog())
     }
@@ -270,18 +271,18 @@ impl PageCache {
         }
     }
 
-    /// Stores a piece that another node is home of: in memory, within a small quota.
+    /// Stores a piece whose home is another node: in memory only, within a small quota.
     pub(crate) fn insert_of_peer(&self, key: PageKey, piece: &Arc<PagePiece>) {
         self.inner.counters.inserts.fetch_add(1, Ordering::Relaxed);
         self.inner.memory.insert_of_peer(key, piece.clone());
     }
 
-    /// Stores a piece that was read from disk in memory.
+    /// Stores a piece that was read from disk in the memory tier.
     pub(crate) fn insert_read(&self, key: PageKey, piece: &Arc<PagePiece>) {
         self.inner.memory.insert(key, piece.clone());
     }
 
-    /// Removes a page from every tier. Returns whether any of it was there.
+    /// Removes a page from all tiers. Returns whether any part of it existed.
     pub(crate) fn remove(&self, key: &PageKey) -> bool {
         let in_memory = self.inner.memory.remove(key);
         let Some(disk) = &self.inner.disk else { return in_memory };
@@ -290,7 +291,7 @@ impl PageCache {
         in_memory || on_disk
     }
 
-    /// Counts a miss, and a fetch in flight of `bytes`.
+    /// Counts a miss, and `bytes` as in flight.
     pub(crate) fn count_miss(&self, bytes: u64) {
         self.inner.counters.misses.fetch_add(1, Ordering::Relaxed);
         self.inner.counters.in_flight.fetch_add(bytes, Ordering::Relaxed);
@@ -344,7 +345,7 @@ impl PageCache {
     }
 }
 
-/// The disk tier, and its index as a part of the memory budget.
+/// The disk tier, with its index accounted for in the memory budget.
 #[derive(Debug)]
 struct BudgetedDiskTier {
     tier: DiskTier,
@@ -353,7 +354,7 @@ struct BudgetedDiskTier {
     writes: AtomicU64,
 }
 
-/// Divisor of the budget that gives the bytes that may be queued for the disk.
+/// Divisor of the budget that yields the maximum bytes queued for the disk.
 const QUEUE_DIVISOR: u64 = 2;
 /// Number of writes between two measurements of the index.
 const MEASURE_INDEX_EVERY: u64 = 64;
@@ -386,7 +387,7 @@ impl BudgetedDiskTier {
         Ok(Self { tier, budget: budget.clone(), index: Mutex::new(index), writes: AtomicU64::new(0) })
     }
 
-    /// Queues a piece to be written; counts it if it is refused.
+    /// Queues a piece to be written, and counts refusals.
     fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) {
         if let Err(reason) = self.tier.write(key, first_block, bytes) {
             tracing::trace!(?reason, "piece not written to disk");

@@ -8,11 +8,11 @@ const MAX_PAGE: ByteSize = ByteSize::mib(16);
 const MIN_PAGE: ByteSize = ByteSize::kib(4);
 const DEFAULT_PAGE: ByteSize = ByteSize::mib(1);
 const MIN_DISK: ByteSize = ByteSize::mib(16);
-/// The smallest part size that every provider accepts: with less, no large object could be written.
+/// The minimum part size that all providers accept: with less memory, no large object could be written.
 const MIN_FOR_UPLOADS: ByteSize = ByteSize::mib(5);
 const MAX_FOR_UPLOADS: ByteSize = ByteSize::mib(512);
 
-/// Options to open a [`PageCache`](crate::PageCache) with.
+/// Options for opening a [`PageCache`](crate::PageCache).
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
     pub(super) memory: ByteSize,
@@ -29,7 +29,8 @@ pub(super) struct DiskCacheDir {
 }
 
 impl CacheOptions {
-    /// Creates a cache of `memory` bytes in all: pages, fetches in flight, and anything else that uses the same budget.
+    /// Creates options for a cache of `memory` bytes in total: pages, fetches in flight, and all other users of the
+    /// same budget.
     pub fn new(memory: ByteSize) -> Self {
         Self {
             memory,
@@ -64,8 +65,8 @@ impl CacheOptions {
         self
     }
 
-    /// Limits the memory of all uploads to an eighth of the budget: at most 512 MiB, and at least 5 MiB, without which
-    /// no large object could be written. Default: uploads are not limited here.
+    /// Limits the memory of all uploads to an eighth of the budget: at most 512 MiB, and at least the 5 MiB that
+    /// writing large objects requires. Default: no limit.
     pub fn with_uploads(mut self) -> Self {
         self.uploads = true;
         self

@@ -13,16 +13,16 @@ use bytes::Bytes;
 
 use crate::{Reservation, object::ObjectHash, versions::paths_in_use::PathInUse};
 
-/// A page: the hash of its version, and its number, counted from the object's first byte.
+/// A page: the hash of its version, and its number, counted from the start of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PageKey {
     pub(crate) object: ObjectHash,
     pub(crate) page: u32,
 }
 
-/// The smallest unit that is fetched, checked and read from disk, unless pages are smaller.
+/// The smallest unit to fetch, checksum and read from disk, unless pages are smaller.
 const BLOCK: u64 = 64 << 10;
-/// Maximum blocks of a page: a set of blocks is 64 bits.
+/// Maximum blocks per page: a set of blocks is a 64-bit mask.
 const MAX_BLOCKS: u64 = u64::BITS as u64;
 
 /// Sizes of pages and blocks in bytes, both powers of two.
@@ -33,19 +33,19 @@ pub(crate) struct PageLayout {
 }
 
 impl PageLayout {
-    /// Returns the layout of pages of this size.
+    /// Returns the layout of pages of `page` bytes.
     pub(crate) fn of(page: u64) -> Self {
         Self { page, block: BLOCK.min(page).max(page / MAX_BLOCKS) }
     }
 
-    /// Returns the blocks that a range of bytes of a page touches.
+    /// Returns the blocks that overlap a byte range of a page.
     pub(crate) fn blocks(&self, range: Range<usize>) -> BlockSet {
         let first = range.start as u64 / self.block;
         let end = (range.end as u64).div_ceil(self.block);
         BlockSet::range(first as u32..end as u32)
     }
 
-    /// Returns the block that holds a byte of a page.
+    /// Returns the block that contains a byte of a page.
     pub(crate) fn block_of(&self, offset: usize) -> u32 {
         (offset as u64 / self.block) as u32
     }
@@ -58,7 +58,7 @@ pub(crate) struct BlockSet(pub(crate) u64);
 impl BlockSet {
     pub(crate) const NONE: Self = Self(0);
 
-    /// Returns the blocks of a range; those past the 64th do not exist.
+    /// Returns the blocks of a range, limited to the first 64.
     pub(crate) fn range(range: Range<u32>) -> Self {
         let below = |end: u32| if end >= u64::BITS { u64::MAX } else { (1 << end) - 1 };
         Self(below(range.end) & !below(range.start.min(range.end)))
@@ -102,35 +102,36 @@ impl fmt::Debug for BlockSet {
 /// Overhead of an entry in bytes, besides its content.
 pub(crate) const ENTRY_OVERHEAD: u64 = 256;
 
-/// A run of blocks of one page in memory, counted in the budget for as long as anything refers to it: the cache, a
-/// reader that is about to reach it, the queue of the disk tier, or a response on its way to a client.
+/// A run of blocks of one page in memory, counted in the budget while anything refers to it: the cache, a reader that
+/// is about to reach it, the queue of the disk tier, or a response on its way to a client.
 #[derive(Debug)]
 pub(crate) struct PagePiece {
     start: usize,
     bytes: Bytes,
-    /// Of its blocks, once a peer has read one of them.
+    /// Checksums of its blocks, computed when a peer first reads one of them.
     checksums: OnceLock<Box<[u64]>>,
     _charge: Reservation,
     _in_use: Arc<PathInUse>,
 }
 
 impl PagePiece {
-    /// Creates a piece of the bytes of a page from `start` on.
+    /// Creates a piece from the bytes of a page that start at `start`.
     pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation, in_use: Arc<PathInUse>) -> Arc<Self> {
         Arc::new(Self { start, bytes, checksums: OnceLock::new(), _charge: charge, _in_use: in_use })
     }
 
-    /// Returns the offset within the page of the first byte.
+    /// Returns the offset of the first byte within the page.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Returns the offset within the page after the last byte.
+    /// Returns the offset past the last byte, within the page.
     pub(crate) fn end(&self) -> usize {
         self.start + self.bytes.len()
     }
 
-    /// Returns the bytes `from..to` of the page, as far as they are in this piece. They keep the piece alive.
+    /// Returns the bytes `from..to` of the page, as far as this piece contains them. The result keeps the piece
+    /// alive.
     pub(crate) fn slice(self: &Arc<Self>, from: usize, to: usize) -> Bytes {
         let from = from.clamp(self.start, self.end()) - self.start;
         let to = to.clamp(self.start, self.end()) - self.start;
@@ -140,12 +141,12 @@ impl PagePiece {
         Bytes::from_owner(PagePieceSlice { piece: self.clone(), range: from..to })
     }
 
-    /// Returns the checksums of its blocks, which the first call computes from its bytes.
+    /// Returns the checksums of its blocks, computed by the first call.
     pub(crate) fn checksums(&self, compute: impl FnOnce(&[u8]) -> Box<[u64]>) -> &[u64] {
         self.checksums.get_or_init(|| compute(&self.bytes))
     }
 
-    /// Returns all bytes. They keep the piece alive.
+    /// Returns all bytes. The result keeps the piece alive.
     pub(crate) fn whole(self: &Arc<Self>) -> Bytes {
         self.slice(self.start, self.end())
     }

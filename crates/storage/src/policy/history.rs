@@ -1,18 +1,18 @@
-//! History of evicted keys: those that a cache of twice the size might still hold.
+//! History of evicted keys that a cache of twice the size might still hold.
 
 use std::{collections::VecDeque, hash::Hash};
 
 use hashbrown::HashMap;
 
-/// Minimum number of ghosts that are always allowed, however few keys are resident.
+/// Minimum number of ghosts, however few keys are resident.
 const MIN_GHOSTS: usize = 1024;
 
 /// Maximum ghosts per resident key.
 const MAX_GHOSTS_PER_RESIDENT: usize = 4;
 
-/// Returns the maximum number of evicted keys to remember for this number of resident keys.
+/// Returns the maximum number of evicted keys to remember for `residents` resident keys.
 ///
-/// The history is sized in bytes; with tiny weights, this bounds its memory.
+/// The history is bounded in bytes; with tiny weights, this bounds its memory.
 pub(super) fn max_ghosts(residents: usize) -> usize {
     residents.saturating_mul(MAX_GHOSTS_PER_RESIDENT).max(MIN_GHOSTS)
 }
@@ -20,7 +20,7 @@ pub(super) fn max_ghosts(residents: usize) -> usize {
 #[derive(Debug)]
 struct Ghost<K> {
     key: K,
-    /// Bytes evicted until then, including this key's.
+    /// Total bytes evicted so far, including this key's.
     evicted_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct EvictionHistory<K> {
     ghosts: VecDeque<Ghost<K>>,
     /// Number of the ghost at the front, counted from the first eviction.
     first: u64,
-    /// The number of each remembered key's ghost. A ghost whose key has another number, or none, is stale.
+    /// The number of each remembered key's ghost. A ghost is stale if its key has another number, or none.
     numbers: HashMap<K, u64>,
 }
 
@@ -46,7 +46,7 @@ impl<K: Copy + Eq + Hash> EvictionHistory<K> {
         self.trim(usize::MAX);
     }
 
-    /// Remembers a key that was just evicted and leaves this number of resident keys.
+    /// Remembers a key that was just evicted; `residents` is the number of remaining resident keys.
     pub(super) fn record(&mut self, key: K, weight: u64, residents: usize) {
         self.evicted_bytes += weight;
         self.numbers.insert(key, self.first + self.ghosts.len() as u64);
@@ -55,7 +55,7 @@ impl<K: Copy + Eq + Hash> EvictionHistory<K> {
         self.trim(max_ghosts(residents));
     }
 
-    /// Forgets a key that is resident again. Returns whether it was remembered.
+    /// Forgets a key that became resident again. Returns whether it was remembered.
     pub(super) fn forget(&mut self, key: &K) -> bool {
         self.numbers.remove(key).is_some()
     }
@@ -106,7 +106,7 @@ mod tests {
         history.record(2, 10, 0);
         history.record(1, 10, 0);
 
-        // The stale ghost of the first eviction leaves and must not take the key with it.
+        // The stale ghost of the first eviction leaves the history, and must not remove the key.
         history.record(3, 10, 0);
         assert!(history.contains(&1));
     }

@@ -1,4 +1,4 @@
-//! W-TinyLFU: a small LRU window before a segmented LRU with admission by a frequency sketch.
+//! W-TinyLFU: a small LRU window in front of a segmented LRU with admission by a frequency sketch.
 //!
 //! Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
 //! Storage 13(4), 2017. The window is fixed at 1%.
@@ -15,10 +15,10 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// Divisor of the capacity that gives the window's share.
+/// Divisor of the capacity that yields the window's share.
 const WINDOW_DIVISOR: u64 = 100;
 
-/// Divisor of the main segments' capacity that gives probation's share; the protected keys get the rest.
+/// Divisor of the main segments' capacity that yields probation's share; protected keys get the rest.
 const PROBATION_DIVISOR: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ struct LfuEntry<K> {
     segment: LfuSegment,
 }
 
-/// W-TinyLFU: the oldest key of the window competes with the oldest on probation, and the one used less often is
+/// W-TinyLFU: the oldest key of the window competes with the oldest on probation; the less frequently used one is
 /// evicted.
 #[derive(Debug)]
 pub(super) struct TinyLfu<K> {
@@ -89,7 +89,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         self.capacity - self.window_capacity()
     }
 
-    /// Moves the least recent protected keys back to probation while they exceed their share.
+    /// Moves the least recently used protected keys to probation until they fit their share.
     fn shrink_protected(&mut self) {
         let max_weight = self.main_capacity() - self.main_capacity() / PROBATION_DIVISOR;
 
@@ -100,7 +100,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         }
     }
 
-    /// Returns the first key of the segment that is not held, after moving the held ones before it to the back.
+    /// Returns the first key of the segment that is not held, after moving held ones before it to the back.
     fn candidate(
         &mut self,
         segment: LfuSegment,
@@ -128,7 +128,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         self.queue(LfuSegment::Probation).weight() + self.queue(LfuSegment::Protected).weight()
     }
 
-    /// Moves keys of a full window to probation without a contest, while the main segments have room.
+    /// Moves keys of a full window to probation without a contest while the main segments have room.
     fn fill_main(&mut self) {
         while self.queue(LfuSegment::Window).weight() > self.window_capacity()
             && let Some(slot) = self.queue(LfuSegment::Window).front()
@@ -150,7 +150,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
             return Some(newcomer);
         };
 
-        // At a tie the newcomer is evicted: a key that is read once never displaces a resident one.
+        // On a tie, the newcomer is evicted: a key that is read once never displaces a resident one.
         let newcomer_frequency = self.sketch.estimate(self.entries[newcomer].hash);
         let oldest_frequency = self.sketch.estimate(self.entries[oldest].hash);
 
@@ -239,10 +239,10 @@ fn hash_of<K: Hash>(key: &K) -> u64 {
     hasher.finish()
 }
 
-/// Rows of the sketch, each with a hash function of its own.
+/// Rows of the sketch, each with its own hash function.
 const ROWS: u32 = 4;
 
-/// Maximum of a counter of four bits.
+/// Maximum value of a four-bit counter.
 const MAX_COUNT: u64 = 15;
 
 /// Initial counters per row: a power of two.
@@ -253,7 +253,7 @@ const SAMPLES_PER_COUNTER: usize = 10;
 
 /// A count-min sketch of four rows of four-bit counters, halved periodically so that old uses fade.
 ///
-/// Each word has 16 counters, 4 for each row; a hash selects a word and a counter in it, independently for each row.
+/// Each word has 16 counters, 4 per row; a hash selects a word and a counter in it, independently for each row.
 #[derive(Debug)]
 struct FrequencySketch {
     words: Vec<u64>,
@@ -265,7 +265,7 @@ impl FrequencySketch {
         Self { words: vec![0; MIN_COUNTERS], increments: 0 }
     }
 
-    /// Grows to at least a word per resident key. The counts of all keys are kept.
+    /// Grows to at least one word per resident key, preserving all counts.
     fn reserve(&mut self, residents: usize) {
         while self.words.len() < residents {
             // A key's new word is its old one, or the copy of it in the upper half.

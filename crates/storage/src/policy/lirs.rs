@@ -13,8 +13,8 @@
 //! ghosts     front: next to forget │ ghost │ ghost │ ghost                          three capacities
 //! ```
 //!
-//! The oldest key of the stack is always hot; keys older than the oldest hot key leave the stack. They may stay in
-//! their other queue: a key that is not in the stack was last used too long ago to become hot.
+//! The oldest key of the stack is always hot; keys older than the oldest hot key leave the stack, but may remain in
+//! their other queue: such a key was last used too long ago to become hot.
 //!
 //! Differences from the paper:
 //!
@@ -40,46 +40,47 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// Divisor of the capacity that gives the cold queue's minimum share.
+/// Divisor of the capacity that yields the cold queue's minimum share.
 const MIN_COLD_DIVISOR: u64 = 20;
 
-/// Divisor of the capacity that gives the cold queue's maximum share.
+/// Divisor of the capacity that yields the cold queue's maximum share.
 const MAX_COLD_DIVISOR: u64 = 2;
 
-/// Minimum keys of mean weight that fit into the cold queue, however small the capacity.
+/// Minimum number of mean-weight keys that fit into the cold queue, however small the capacity.
 const MIN_COLD_KEYS: u64 = 2;
 
 /// Fraction of each eviction's bytes by which the cold queue shrinks.
 const COLD_DECAY: f64 = 0.2;
 
-/// Maximum uses that are counted per hot key.
+/// Maximum uses counted per hot key.
 const MAX_USES: u8 = 3;
 
-/// Maximum hot keys with uses left that are skipped for each one that is demoted.
+/// Maximum hot keys with uses left that are skipped per demotion.
 ///
-/// More would favour the hot keys of an earlier working set over those of the next one, and make a single call visit
+/// More would favour the hot keys of the previous working set over those of the next, and make a single call visit
 /// every hot key.
 const MAX_SECOND_CHANCES: u32 = 8;
 
-/// Divisor of the capacity that gives the bytes inserted without hits on hot keys after which all use counts are void.
+/// Divisor of the capacity that yields the bytes inserted without hits on hot keys after which all use counts are
+/// void.
 const IDLE_DIVISOR: u64 = 4;
 
-/// Minimum insertions for that, in keys of mean weight: fewer without a hit may be chance.
+/// Minimum insertions for that, in keys of mean weight: fewer insertions without a hit may be chance.
 const MIN_IDLE_KEYS: u64 = 64;
 
 /// Bytes of insertions that a byte of a hit on a hot key compensates in [`Lirs::idle_bytes`].
 const HOT_HIT_CREDIT: u64 = 8;
 
-/// Divisor of the capacity that gives the bytes inserted after an insertion within which uses count as part of it.
+/// Divisor of the capacity that yields the bytes inserted after an insertion within which uses count as part of it.
 const CORRELATED_DIVISOR: u64 = 256;
 
-/// Evicted bytes of the ghosts, in capacities.
+/// Maximum evicted bytes that ghosts stand for, in capacities.
 const GHOST_CAPACITIES: u64 = 3;
 
-/// Index of the pair of links of the stack.
+/// Index of the links of the stack.
 const STACK: usize = 0;
 
-/// Index of the pair of links of the cold queue and the ghosts: no key is in both.
+/// Index of the links of the cold queue and the ghosts: a key is in at most one of them.
 const QUEUE: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +98,9 @@ struct LirsEntry<K> {
     key: K,
     heat: LirsStatus,
     in_stack: bool,
-    /// The cold key was hot, and has not been used since.
+    /// Set if the cold key was hot, and has not been used since.
     was_demoted: bool,
-    /// Uses since the key became hot, less those spent. Void unless `epoch` is the current one.
+    /// Uses since the key became hot, minus those spent. Void unless `epoch` is current.
     uses: u8,
     epoch: u32,
     /// [`Lirs::inserted_bytes`] at the insertion of a resident key, [`Lirs::evicted_bytes`] at the eviction
@@ -122,7 +123,7 @@ pub(super) struct Lirs<K> {
     adaptive_cold_bytes: f64,
     inserted_bytes: u64,
     evicted_bytes: u64,
-    /// Bytes inserted while the hot keys had no hits.
+    /// Bytes inserted, less [`HOT_HIT_CREDIT`] times the bytes of hits on hot keys; never negative.
     idle_bytes: u64,
     /// Current epoch; use counts of earlier ones are void.
     epoch: u32,
@@ -168,7 +169,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.capacity - cold_capacity
     }
 
-    /// Grows, or shrinks, the cold queue by `bytes`.
+    /// Grows the cold queue by `bytes`, or shrinks it if negative.
     fn adapt_cold_capacity(&mut self, bytes: f64) {
         let min = (self.capacity / MIN_COLD_DIVISOR) as f64;
         let max = (self.capacity / MAX_COLD_DIVISOR) as f64;
@@ -176,7 +177,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.adaptive_cold_bytes = (self.adaptive_cold_bytes + bytes).clamp(min, max);
     }
 
-    /// Counts an insertion, and voids all use counts if the hot keys are no longer used.
+    /// Counts an insertion, and voids all use counts if hot keys are no longer used.
     fn note_insertion(&mut self, weight: u64) {
         self.inserted_bytes += weight;
         self.idle_bytes += weight;
@@ -211,7 +212,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.stack.push_back(&mut self.entries, slot);
     }
 
-    /// Removes from the stack all keys older than the oldest hot key. Must be called when that may have changed.
+    /// Removes all keys older than the oldest hot key from the stack. Must be called whenever that may have changed.
     fn prune(&mut self) {
         while let Some(slot) = self.stack.front()
             && self.entries[slot].heat != LirsStatus::Hot
@@ -220,7 +221,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         }
     }
 
-    /// Makes a key hot that is in neither the cold queue nor the ghosts, and demotes others if it needs their room.
+    /// Makes a key hot that is in neither the cold queue nor the ghosts, and demotes others if it needs room.
     fn promote(&mut self, slot: EvictionSlot) {
         let entry = &mut self.entries[slot];
         entry.heat = LirsStatus::Hot;
@@ -249,8 +250,8 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.stack.push_front(&mut self.entries, slot);
     }
 
-    /// Moves the oldest hot keys to the cold queue, until the others are within their capacity. Keys with uses left get
-    /// a second chance, but only a few for each key that is demoted.
+    /// Moves the oldest hot keys to the cold queue until the hot keys fit their capacity. Keys with uses left get a
+    /// second chance, but only a few per demotion.
     fn demote_excess(&mut self) {
         let mut second_chances = MAX_SECOND_CHANCES;
 
@@ -282,7 +283,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.remove_from_stack(slot);
     }
 
-    /// Makes a ghost of a key that has left the hot keys or the cold queue. It keeps its position in the stack.
+    /// Turns a key that has left the hot keys or the cold queue into a ghost. It keeps its position in the stack.
     fn make_ghost(&mut self, slot: EvictionSlot) -> K {
         self.evicted_bytes += self.entries.weight(slot);
 
@@ -315,12 +316,12 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.entries.remove(slot);
     }
 
-    /// Returns whether an evicted key was evicted within the last capacity of evicted bytes.
+    /// Returns whether a ghost was evicted within the last capacity of evicted bytes.
     fn is_recent(&self, ghost: &LirsEntry<K>) -> bool {
         self.evicted_bytes - ghost.since < self.capacity
     }
 
-    /// Removes the key's ghost. Returns whether the key is used again soon enough to become hot.
+    /// Removes the key's ghost. Returns whether the key was used again soon enough to become hot.
     fn recall(&mut self, key: &K, weight: u64) -> bool {
         let Some(slot) = self.ghost_slots.get(key).copied() else {
             return false;
@@ -347,8 +348,8 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
 
             self.cold.remove(&mut self.entries, slot);
 
-            // Hot keys may have been removed, or evicted while all cold ones were held. In a loop no key would be used
-            // soon enough to replace them.
+            // Hot keys may have been removed, or evicted while all cold ones were held. In a loop, no key would be
+            // used soon enough to replace them.
             if self.hot_weight + weight <= self.hot_capacity() {
                 self.promote_as_oldest(slot);
                 continue;
@@ -364,7 +365,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
     }
 
     fn evict_hot(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
-        // A held key is skipped in place: it was not used, and must not push others out.
+        // Skip held keys in place: they were not used, and must not push others out.
         let mut candidate = self.stack.front();
         while let Some(slot) = candidate {
             let entry = &self.entries[slot];
@@ -401,8 +402,7 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
         if is_used_soon {
             self.promote(slot);
         } else if self.resident_weight() + weight <= self.hot_capacity() {
-            // While the cache fills, every key is hot. Keys without a second use are demoted before those that have
-            // one.
+            // While the cache fills, every key is hot. Keys without a second use are demoted first.
             self.promote_as_oldest(slot);
         } else {
             self.move_to_top(slot);

@@ -4,8 +4,7 @@ use std::{fmt::Debug, hash::Hash};
 
 use super::{Eviction, EvictionSlot, fifo::Fifo};
 
-/// Evicts the key whose last use is oldest: a queue whose keys go to the back when they are used. A held key counts as
-/// used.
+/// Evicts the least recently used key: a queue in which used keys move to the back. A held key counts as used.
 #[derive(Debug)]
 pub(super) struct Lru<K>(Fifo<K>);
 

@@ -20,12 +20,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// An eviction policy of the tiers of the page cache.
+/// An eviction policy for the tiers of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvictionPolicy {
-    /// Low inter-reference recency, with use counts and an adaptive queue of new pages. The default: it keeps the pages
-    /// that are read again soonest, so that neither a scan nor a loop larger than the cache flushes it.
+    /// Low inter-reference recency, with use counts and an adaptive queue of new pages. The default: it keeps the
+    /// pages with the shortest reuse distance, so that neither a scan nor a loop larger than the cache flushes it.
     #[default]
     Lirs,
     /// Least recently used.
@@ -41,7 +41,7 @@ pub enum EvictionPolicy {
 }
 
 impl EvictionPolicy {
-    /// Every policy, in the order of the documentation.
+    /// Every policy, in documentation order.
     pub const ALL: [Self; 6] = [Self::Lirs, Self::Lru, Self::Lfu, Self::S3Fifo, Self::Sieve, Self::Fifo];
 
     /// Returns the name used in settings.
@@ -63,7 +63,7 @@ impl fmt::Display for EvictionPolicy {
     }
 }
 
-/// The error of a name that is not a policy's.
+/// The error for a name that is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not an eviction policy: use lirs, lru, lfu, s3fifo, sieve or fifo")]
 pub struct UnknownPolicyError {
@@ -79,40 +79,41 @@ impl FromStr for EvictionPolicy {
     }
 }
 
-/// Handle of a resident key. Valid until the key is evicted or removed, and then reused for another.
+/// Handle of a resident key. Valid until the key is evicted or removed; it may then be reused for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EvictionSlot(u32);
 
-/// Order of eviction over weighed keys. Not thread-safe: callers hold a lock.
+/// Eviction order over weighed keys. Not thread-safe: callers hold a lock.
 ///
 /// The caller owns the map from keys to slots and inserts a key only while it is not resident. It decides when to
 /// evict: the policy never refuses an insertion, whatever its weight.
 ///
 /// All operations take amortised constant time, except that `evict` also pays for each held key it passes.
 pub(crate) trait Eviction<K>: Send + Debug {
-    /// Adds a key that has become resident after a miss. The caller makes room, before or after, by [`Self::evict`].
+    /// Adds a key that has become resident after a miss. The caller makes room, before or after, with
+    /// [`Self::evict`].
     fn insert(&mut self, key: K, weight: u64) -> EvictionSlot;
 
-    /// Notes a re-reference of a resident key.
+    /// Records a re-reference of a resident key.
     fn touch(&mut self, slot: EvictionSlot);
 
-    /// Changes the weight of a resident key: an entry grew.
+    /// Changes the weight of a resident key whose entry grew.
     fn resize(&mut self, slot: EvictionSlot, weight: u64);
 
-    /// Removes a resident key for another reason than eviction, without remembering it.
+    /// Removes a resident key for a reason other than eviction, without remembering it.
     fn remove(&mut self, slot: EvictionSlot);
 
-    /// Removes the next victim among the keys for which `is_held` is false, and remembers it. Returns `None`
-    /// if all keys are held.
+    /// Removes the next victim among the keys for which `is_held` is false, and remembers it. Returns `None` if all
+    /// keys are held.
     ///
     /// Held candidates get a second chance, so that the next call does not meet them first.
     fn evict(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<K>;
 
-    /// Sets the bytes that the policy sizes its queues and its history by. The caller evicts afterwards.
+    /// Sets the capacity by which the policy sizes its queues and its history. The caller evicts afterwards.
     fn set_capacity(&mut self, bytes: u64);
 
-    /// Returns whether the key was evicted within about the last capacity of evicted bytes: an access to it
-    /// would have been a hit, had the cache been larger.
+    /// Returns whether the key was evicted within about the last capacity of evicted bytes: a larger cache would have
+    /// had a hit.
     fn remembers(&self, key: &K) -> bool;
 
     /// Returns the sum of the weights of the resident keys.
@@ -122,7 +123,7 @@ pub(crate) trait Eviction<K>: Send + Debug {
     fn len(&self) -> usize;
 }
 
-/// Creates the policy, without keys, for a cache of `capacity` bytes.
+/// Creates an empty policy for a cache of `capacity` bytes.
 pub(crate) fn new<K>(policy: EvictionPolicy, capacity: u64) -> Box<dyn Eviction<K>>
 where
     K: Copy + Eq + Hash + Debug + Send + 'static,

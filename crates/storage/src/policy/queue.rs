@@ -1,7 +1,7 @@
 //! Slab of weighed nodes, and the doubly linked queues that run through it by index.
 //!
-//! A node has `LINKS` pairs of links, so that it can be in `LINKS` queues at once: a [`SlabQueue`] selects its pair by
-//! its parameter. A node is in at most one queue per pair; the policy tracks which.
+//! A node has `LINKS` pairs of links, so that it can be in `LINKS` queues at once; the parameter of a [`SlabQueue`]
+//! selects its pair. A node is in at most one queue per pair; the policy tracks which.
 
 use std::ops::{Index, IndexMut};
 
@@ -21,11 +21,11 @@ const UNLINKED: SlabLink = SlabLink { previous: NIL, next: NIL };
 struct SlabNode<T, const LINKS: usize> {
     links: [SlabLink; LINKS],
     weight: u64,
-    /// Stale in a free node: `T` is `Copy`, so there is nothing to drop.
+    /// Stale in a free node: `T` is `Copy`, so nothing needs to be dropped.
     value: T,
 }
 
-/// Nodes by slot. Slots of removed nodes are reused, the others stay valid.
+/// Nodes by slot. Slots of removed nodes are reused; the others stay valid.
 #[derive(Debug)]
 pub(super) struct LinkedSlab<T, const LINKS: usize = 1> {
     nodes: Vec<SlabNode<T, LINKS>>,
@@ -85,7 +85,7 @@ impl<T, const LINKS: usize> IndexMut<EvictionSlot> for LinkedSlab<T, LINKS> {
     }
 }
 
-/// A queue through the nodes of one [`LinkedSlab`], over their pair of links number `LINK`.
+/// A queue through the nodes of one [`LinkedSlab`], using the pair of links with index `LINK`.
 #[derive(Debug)]
 pub(super) struct SlabQueue<const LINK: usize = 0> {
     front: u32,
@@ -198,7 +198,7 @@ impl<const LINK: usize> SlabQueue<LINK> {
         slab.set_weight(slot, weight);
     }
 
-    /// Accounts for a node of this queue that is about to change its weight by [`LinkedSlab::set_weight`].
+    /// Accounts for a node of this queue whose weight is about to change by [`LinkedSlab::set_weight`].
     pub(super) const fn reweigh(&mut self, old_weight: u64, new_weight: u64) {
         self.weight = self.weight - old_weight + new_weight;
     }

@@ -1,8 +1,8 @@
 //! S3-FIFO: a small queue on probation, a main queue, and the history of keys evicted from the small one.
 //!
-//! Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023. Unlike in the paper,
-//! one use in the small queue is enough to move to the main queue, and the history holds keys evicted from either
-//! queue.
+//! Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023. Unlike in the
+//! paper, one use in the small queue is enough to move to the main queue, and the history contains keys evicted from
+//! either queue.
 
 use std::{fmt::Debug, hash::Hash};
 
@@ -12,13 +12,13 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// Divisor of the capacity that gives the small queue's share.
+/// Divisor of the capacity that yields the small queue's share.
 const SMALL_DIVISOR: u64 = 10;
 
-/// Maximum uses that are counted per key.
+/// Maximum uses counted per key.
 const MAX_USES: u8 = 3;
 
-/// Uses while in the small queue that move a key to the main queue.
+/// Uses in the small queue that move a key to the main queue.
 const USES_TO_MAIN: u8 = 1;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +28,8 @@ struct S3FifoEntry<K> {
     in_main: bool,
 }
 
-/// S3-FIFO: evicts from the small queue while it exceeds its share, else from the main queue, where each counted use
-/// buys one more round.
+/// S3-FIFO: evicts from the small queue while it exceeds its share, otherwise from the main queue, where each counted
+/// use buys one more round.
 #[derive(Debug)]
 pub(super) struct S3Fifo<K> {
     entries: LinkedSlab<S3FifoEntry<K>>,
@@ -134,7 +134,7 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for S3Fifo<K> {
             self.evict_main(is_held).or_else(|| self.evict_small(is_held))
         };
 
-        // The small queue may have moved keys to the main queue after that was searched.
+        // The small queue may have moved keys to the main queue after the main queue was searched.
         let slot = victim.or_else(|| self.evict_main(is_held))?;
         let key = self.entries[slot].key;
         let weight = self.entries.weight(slot);

@@ -1,4 +1,4 @@
-//! SIEVE: one queue in order of insertion, and a hand that spares keys used since it last passed them.
+//! SIEVE: one queue in insertion order, and a hand that spares keys used since it last passed them.
 //!
 //! Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is simpler than LRU: an efficient turn-key eviction
 //! algorithm for web caches", NSDI 2024.
@@ -22,7 +22,7 @@ struct SieveEntry<K> {
 pub(super) struct Sieve<K> {
     entries: LinkedSlab<SieveEntry<K>>,
     queue: SlabQueue,
-    /// The next candidate; if absent, the oldest key.
+    /// The next candidate; `None` stands for the oldest key.
     hand: Option<EvictionSlot>,
     history: EvictionHistory<K>,
 }

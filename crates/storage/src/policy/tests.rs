@@ -1,4 +1,4 @@
-//! Tests of every policy against a model, and of the hit ratios that the policies are chosen for.
+//! Tests of every policy against a model, and of the hit ratios that each policy is expected to reach.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{lirs::Lirs, *};
 
-/// A call of a policy. Residents are selected by a number modulo their count.
+/// A call to a policy. Residents are selected by a number modulo their count.
 #[derive(Clone, Debug)]
 enum PolicyOp {
     Insert { key: u8, weight: u64 },
@@ -31,7 +31,7 @@ fn op() -> impl Strategy<Value = PolicyOp> {
     ]
 }
 
-/// Applies the calls to the policy and to a map, and compares the two after each.
+/// Applies the calls to the policy and to a map, and compares the two after each call.
 fn assert_matches_model<E: Eviction<u8> + ?Sized>(
     policy: &mut E,
     ops: Vec<PolicyOp>,
@@ -155,7 +155,7 @@ impl PolicyTestCache {
     }
 }
 
-/// Returns numbers of a linear congruential generator, the same in each run.
+/// Returns the numbers of a linear congruential generator, the same in each run.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(seed), |state| {
         Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
@@ -192,7 +192,7 @@ fn names_parse_to_their_policies() {
     }
 }
 
-/// Inserts the first letters, touches others, and returns all in the order of their eviction.
+/// Inserts the given letters, touches others, and returns all in the order of their eviction.
 fn eviction_order(policy: EvictionPolicy, inserted: &str, touched: &str) -> String {
     let mut policy = new::<char>(policy, inserted.len() as u64);
     let slots: HashMap<_, _> = inserted.chars().map(|key| (key, policy.insert(key, 1))).collect();
@@ -218,7 +218,7 @@ fn the_hand_of_sieve_goes_on_from_its_last_victim() {
     policy.touch(slots[0]);
     assert_eq!(policy.evict(&mut |_| false), Some('b'));
 
-    // The hand is at c: a, though older and unmarked by now, comes last.
+    // The hand is at c: a, though older and by now unmarked, comes last.
     policy.insert('e', 1);
     policy.remove(slots[2]);
     let order: String = std::iter::from_fn(|| policy.evict(&mut |_| false)).collect();
@@ -335,7 +335,7 @@ fn lirs_keeps_its_share_of_a_loop_larger_than_the_cache() {
 #[test]
 fn lirs_keeps_its_share_of_a_loop_over_pages_of_different_weights() {
     for tenths in [11, 15, 20, 40, 100] {
-        // From 64 KiB to 1 MiB; 300 MiB of cache.
+        // From 64 KiB to 1 MiB, with a cache of 300 MiB.
         let capacity = 300 << 20;
         let mut weights = Vec::new();
         let mut total = 0;
@@ -372,7 +372,7 @@ fn lirs_takes_up_a_loop_after_its_working_set_was_replaced() {
     cache.hit_ratio((0..5).flat_map(|_| 10_000..10_900));
     cache.hit_ratio((0..5).flat_map(|_| 20_000..20_900));
 
-    // The cold queue, which the changes made longer, gets shorter again.
+    // The cold queue, which the changes made longer, becomes shorter again.
     cache.hit_ratio((0..6).flat_map(|_| 30_000..32_000));
     let ratio = cache.hit_ratio((0..5).flat_map(|_| 30_000..32_000));
     assert!(ratio >= 0.45, "{ratio}");
@@ -450,7 +450,7 @@ fn hot_keys_lost_while_others_were_held_are_replaced_in_a_loop() {
     let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
     cache.hit_ratio((0..5).flat_map(|_| 0..2000));
 
-    // Half of the hot keys leave, as if the objects that they belong to had changed.
+    // Half of the hot keys leave, as if their objects had changed.
     for key in 0..500 {
         if let Some(slot) = cache.slots.remove(&key) {
             cache.policy.remove(slot);

@@ -1,8 +1,8 @@
-//! The places that the bytes of reads come from, counted for the reads of one reader.
+//! Sources of the bytes that reads return, with byte counters per source for the reads of one reader.
 
 use crate::stats::AtomicCounter;
 
-/// The place that bytes of a read come from.
+/// The source of the bytes of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ByteSource {
     Memory,
@@ -12,8 +12,7 @@ pub(crate) enum ByteSource {
     Origin,
 }
 
-/// Bytes that the reads of some objects returned, by the place that they came from. A fetch that several readers share
-/// counts for each of them.
+/// Bytes returned by the reads of some objects, by source. A fetch shared by several readers counts for each of them.
 #[derive(Debug, Default)]
 pub struct BytesBySource {
     memory: AtomicCounter,
@@ -23,22 +22,22 @@ pub struct BytesBySource {
 }
 
 impl BytesBySource {
-    /// Returns the bytes that were in memory.
+    /// Returns the bytes read from memory.
     pub fn memory(&self) -> u64 {
         self.memory.get()
     }
 
-    /// Returns the bytes that the disk tier had.
+    /// Returns the bytes read from the disk tier.
     pub fn disk(&self) -> u64 {
         self.disk.get()
     }
 
-    /// Returns the bytes that another node of the cluster sent.
+    /// Returns the bytes received from other nodes of the cluster.
     pub fn peer(&self) -> u64 {
         self.peer.get()
     }
 
-    /// Returns the bytes that the object store or the folder sent.
+    /// Returns the bytes received from the object store or the folder.
     pub fn origin(&self) -> u64 {
         self.origin.get()
     }

@@ -1,8 +1,9 @@
 //! Fetches missing bytes: one fetch per block for any number of readers, in a task of its own.
 //!
-//! Invariant: a block that a task is fetching is in `flights`, or already in the cache. A piece is inserted into the
-//! cache before it is removed from `flights`; a caller that holds the lock of `flights` and finds a block in neither
-//! fetches it. Bytes of an object of unknown version are requested only while the process uses no other bytes of it.
+//! Invariant: a block that a task is fetching is in `flights` or already in the cache. A piece is inserted into the
+//! cache before its flight is removed from `flights`; a caller that holds the lock of `flights` and finds a block in
+//! neither fetches it. Bytes of an object of unknown version are requested only while the process uses no other bytes
+//! of it.
 
 use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
@@ -34,12 +35,12 @@ use crate::{
     versions::{ObjectInfo, paths_in_use::PathInUse},
 };
 
-/// Maximum bytes reserved while an object is opened. Its size may be unknown, and many small objects must be able to
-/// open at once in little memory.
+/// Maximum bytes reserved to open an object. Its size may be unknown, and it must be possible to open many small
+/// objects at once with little memory.
 const OPENING: ByteSize = ByteSize::kib(64);
 
-/// Number of concurrent opens of objects of unknown size that the memory budget is divided among. Each requests at most
-/// its share.
+/// Number of concurrent opens of objects of unknown size that share the memory budget. Each requests at most its
+/// share.
 const OPENS_AT_ONCE: u64 = 64;
 
 /// Maximum bytes of a merged request.
@@ -48,7 +49,7 @@ const MAX_MERGED: u64 = 16 << 20;
 /// The urgency of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchUrgency {
-    /// A reader waits for the first byte. The bytes after it are fetched ahead.
+    /// A reader waits for the first byte. The remaining bytes are read-ahead.
     Now,
     /// A reader will reach the bytes later.
     Ahead,
@@ -60,14 +61,14 @@ pub(crate) struct Fetcher {
     pub(crate) requests: RequestSender,
     pub(crate) cache: PageCache,
     pub(crate) counters: Arc<ReadCounters>,
-    /// `None` for a node that is in no cluster.
+    /// `None` if the node is not in a cluster.
     pub(crate) cluster: Option<PeerRequests>,
     flights: PieceFlights,
     max_fetch: u64,
     batches: Mutex<PendingFetches>,
 }
 
-/// Requests delayed to be merged with nearby ones, by object.
+/// Requests delayed so that they can be merged with nearby ones, by object.
 type PendingFetches = HashMap<ObjectHash, Vec<FetchRun>>;
 
 impl Fetcher {
@@ -100,8 +101,8 @@ impl Fetcher {
         self.max_fetch
     }
 
-    /// Pins the bytes of a range from its start on, and starts to fetch those that are not in memory. The pins are
-    /// adjacent; they end early if memory or the read-ahead quota is exhausted.
+    /// Pins the bytes of a range from its start on, and starts to fetch those not in memory. The pins are adjacent;
+    /// they end early if memory or the read-ahead quota is exhausted.
     pub(crate) fn obtain(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -129,7 +130,7 @@ impl Fetcher {
     }
 
     /// Pins the start of a range: one flight or piece of one page, or all pieces of one new request. Adds nothing to
-    /// `pins` if there is no memory for it, or the reader may not join the flight that covers it.
+    /// `pins` if there is no memory for it, or if the reader may not join the flight that covers it.
     fn pin_next(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -163,8 +164,8 @@ impl Fetcher {
         }
     }
 
-    /// Starts to read the blocks at the start of `part` from disk, up to the first that is not there, or that is in
-    /// memory or in flight.
+    /// Starts to read the blocks at the start of `part` from disk, up to the first one that is not on disk, or that
+    /// is in memory or in flight.
     fn start_load(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -193,7 +194,7 @@ impl Fetcher {
         }
 
         let reserved = self.reserve_some(start..end, block);
-        // Exceeds the budget by one block, if need be: bytes on disk must not be requested from the origin.
+        // Exceed the budget by one block if necessary: bytes on disk must not be requested from the origin.
         let (charge, len) = reserved.unwrap_or_else(|| {
             let len = block.min(end - start);
             (self.cache.hold(len as u64), len)
@@ -209,8 +210,8 @@ impl Fetcher {
         Some(flight)
     }
 
-    /// Reserves memory for a range of bytes, halving it until it fits, to no less than a block. Returns the reservation
-    /// and the number of bytes from the start of the range that it covers.
+    /// Reserves memory for a range of bytes, halving the length until it fits, but to no less than a block. Returns
+    /// the reservation and its length, counted from the start of the range.
     fn reserve_some(&self, range: Range<usize>, block: usize) -> Option<(Reservation, usize)> {
         let mut len = range.len();
         loop {
@@ -224,8 +225,8 @@ impl Fetcher {
         }
     }
 
-    /// Starts one request for the bytes from the start of a range that are neither cached nor in flight, as many as
-    /// there is memory for, and pins them.
+    /// Starts and pins one request for the bytes from the start of a range that are neither cached nor in flight, as
+    /// far as memory allows.
     fn start_fetch(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -238,7 +239,7 @@ impl Fetcher {
         // The block that a reader waits for does not count as read-ahead.
         let waited_for = if is_ahead { 0 } else { block };
         let limit = match self.cache.backlog() {
-            // A waiting reader gets a page if there is memory, regardless of the read-ahead of others.
+            // A waiting reader gets a page if there is memory, regardless of the read-ahead of other readers.
             WriteBacklog::Short => {
                 let min = if is_ahead { block } else { object.layout.page };
                 self.max_fetch.min(waited_for + self.cache.ahead().free()).max(min)
@@ -285,13 +286,13 @@ impl Fetcher {
         self.send(object, FetchRun { pieces: expected, route });
     }
 
-    /// Returns the sources of the bytes from `offset` on.
+    /// Returns the sources for the bytes from `offset` on.
     fn route(&self, object: &PagedObject, offset: u64) -> FetchRoute {
         self.cluster.as_ref().map_or_else(FetchRoute::to_origin, |cluster| cluster.route(object, offset))
     }
 
-    /// Returns whether this node fetches the byte at `offset` from the origin on a miss: it is the home of the stripe,
-    /// and there is no peer to ask first.
+    /// Returns whether this node fetches the byte at `offset` from the origin on a miss: it is the stripe's home, and
+    /// has no peer to ask first.
     pub(crate) fn fills_from_origin(&self, path: &Path, offset: u64) -> bool {
         self.cluster.as_ref().is_none_or(|cluster| {
             let sources = cluster.stripe(path, offset);
@@ -299,8 +300,8 @@ impl Fetcher {
         })
     }
 
-    /// Sends a request. One to an origin of high latency is delayed for a fraction of the latency, to be merged with
-    /// nearby ones; one to a peer is sent at once.
+    /// Sends a request. A request to an origin of high latency is delayed by a fraction of that latency, so that it
+    /// can be merged with nearby ones; a request to a peer is sent at once.
     fn send(self: &Arc<Self>, object: &PagedObject, run: FetchRun) {
         let this = self.clone();
         let object = object.clone();
@@ -321,7 +322,7 @@ impl Fetcher {
         }
     }
 
-    /// Sends the delayed requests of an object, merging nearby ones.
+    /// Sends the delayed requests for an object, merging nearby ones.
     fn send_batch(self: &Arc<Self>, object: &PagedObject) {
         let mut batch = self.batches.lock().remove(&object.hash).unwrap_or_default();
         batch.sort_by_key(|run| run.pieces.first().map(|first| first.range(object).start));
@@ -342,8 +343,8 @@ impl Fetcher {
         }
     }
 
-    /// Extends `run` by the gap before `next` if the gap is small and none of it is cached or in flight, and there is
-    /// memory for it. Returns whether the two runs are adjacent afterwards.
+    /// Extends `run` by the gap before `next` if the gap is small, none of it is cached or in flight, and there is
+    /// memory for it. Returns whether the two runs are then adjacent.
     fn bridge(self: &Arc<Self>, object: &PagedObject, run: &mut FetchRun, next: &FetchRun) -> bool {
         let (Some(first), Some(last), Some(next_first), Some(next_last)) =
             (run.pieces.first(), run.pieces.last(), next.pieces.first(), next.pieces.last())
@@ -384,7 +385,7 @@ impl Fetcher {
         true
     }
 
-    /// Returns the end of the bytes from the start of `range` that are neither cached nor in flight.
+    /// Returns the end of the bytes at the start of `range` that are neither cached nor in flight.
     fn missing_end(&self, object: &PagedObject, flights: &PieceFlightTable, range: Range<u64>) -> u64 {
         let end = range.end;
         for (page, part) in object.parts(range) {
@@ -403,8 +404,8 @@ impl Fetcher {
         end
     }
 
-    /// Returns the bytes from the start of a range that this node does not have; none if the first is cached or in
-    /// flight. Bytes in a flight that the reader must not wait for count as absent.
+    /// Returns the bytes from the start of a range that this node does not have; empty if the first one is cached or
+    /// in flight. Bytes in a flight that the reader may not join count as absent.
     pub(crate) fn absent(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
         let flights = self.flights.lock();
 
@@ -423,8 +424,8 @@ impl Fetcher {
         range.start..self.missing_end(object, &flights, range)
     }
 
-    /// Returns the piece in memory that contains the first byte of a range, and the bytes of the range in it. Counts a
-    /// hit.
+    /// Returns the piece in memory that contains the first byte of a range, and the piece's bytes within the range.
+    /// Counts a hit.
     pub(crate) fn resident(
         &self,
         object: &PagedObject,
@@ -467,10 +468,11 @@ impl Fetcher {
         pins
     }
 
-    /// Describes the object by a GET for its bytes from `start` on, up to `end` at most, so that a first read costs one
-    /// request and not two. The bytes are in flight and pinned when this returns, unless they must not be cached or are
-    /// not those requested. Sends a HEAD instead if there is no memory, or if the GET fails other than by
-    /// [`Error::NotFound`] or [`Error::Deadline`]. `in_use` must be the only use of the path when this is called.
+    /// Describes the object by a GET for its bytes from `start` on, up to `end` at most, so that a first read costs
+    /// one request instead of two. When this returns, the bytes are in flight and pinned, unless they must not be
+    /// cached or differ from those requested. Sends a HEAD instead if there is no memory, or if the GET fails with an
+    /// error other than [`Error::NotFound`] or [`Error::Deadline`]. `in_use` must be the only use of the path when
+    /// this is called.
     pub(crate) async fn open(
         self: Arc<Self>,
         path: Path,
@@ -482,7 +484,7 @@ impl Fetcher {
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
 
         let start = start / layout.block * layout.block;
-        // At most one page if the size is unknown, and less if memory is small: concurrent opens need it too.
+        // At most one page if the size is unknown, and less if memory is small: concurrent opens need memory too.
         let max_unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
         let max = if end == u64::MAX { max_unknown } else { self.max_fetch };
         let end = end.min(start.saturating_add(max)).min(stripe_end);
@@ -499,7 +501,7 @@ impl Fetcher {
         let answer = match self.requests.with_deadline(&path, &self.requests.retry_state(), get).await {
             Ok(answer) => answer,
             Err(error @ (Error::NotFound { .. } | Error::Deadline { .. })) => return Err(error),
-            // The object ends before `start`, or the failure is transient: a HEAD tells which.
+            // Either the object ends before `start`, or the failure is transient: send a HEAD to find out.
             Err(_) => return head().await,
         };
 
@@ -523,8 +525,8 @@ impl Fetcher {
         Ok((known, pins))
     }
 
-    /// Adds flights for the bytes from the start of a response's range that are neither cached nor in flight, as many
-    /// as there is memory for, and pins them.
+    /// Adds flights for the bytes from the start of a response's range that are neither cached nor in flight, as far
+    /// as memory allows, and pins them.
     fn expect(&self, object: &PagedObject, range: Range<u64>) -> (Vec<ExpectedPiece>, Vec<PinnedRange>) {
         let mut flights = self.flights.lock();
         let range = range.start..self.missing_end(object, &flights, range);
@@ -549,7 +551,7 @@ impl Fetcher {
         (expected, pins)
     }
 
-    /// Reads blocks from disk, or fetches them from the origin if they are damaged there.
+    /// Reads blocks from disk, or fetches them from the origin if the copy on disk is damaged.
     async fn load(self: Arc<Self>, object: PagedObject, expected: ExpectedPiece) {
         let key = object.key(expected.page);
         let flight = expected.flight.clone();
@@ -558,8 +560,8 @@ impl Fetcher {
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
             // The fetch completes the flight or reports the failure.
             std::mem::forget(landing);
-            // Fetched from the origin and not from peers: requests of peers may have joined this flight, since it
-            // was started as one that asks no peer.
+            // Fetch from the origin, not from peers: requests from peers may have joined this flight, since it was
+            // started as one that asks no peer.
             let route = self.route(&object, object.offset(expected.page)).without_peers();
             return self.fetch(object, FetchRun { pieces: vec![expected], route }, None).await;
         };
@@ -572,7 +574,7 @@ impl Fetcher {
         flight.finish(piece);
     }
 
-    /// Fetches the pieces of a run, from `answer` if a response has already begun. Reports a failure to their waiters.
+    /// Fetches the pieces of a run, from `answer` if a response has already begun. Reports failures to their waiters.
     async fn fetch(self: Arc<Self>, object: PagedObject, mut run: FetchRun, answer: Option<GetResult>) {
         let peers = std::mem::take(&mut run.route.peers);
         let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, run);
@@ -581,8 +583,8 @@ impl Fetcher {
         }
     }
 
-    /// Receives the pieces from `answer`, or requests them from peers and then from the origin. After a failure
-    /// half-way, requests only the rest.
+    /// Receives the pieces from `answer`, or requests them from peers and then from the origin. After a partial
+    /// failure, requests only the rest.
     async fn receive(
         &self,
         pieces: &mut PageAssembler<'_>,
@@ -605,7 +607,7 @@ impl Fetcher {
         }
     }
 
-    /// Receives the pieces from peers, one peer after the other. Returns `false` if the rest must come from the origin.
+    /// Receives the pieces from one peer after another. Returns `false` if the rest must come from the origin.
     async fn receive_from_peers(
         &self,
         pieces: &mut PageAssembler<'_>,
@@ -666,7 +668,8 @@ impl Fetcher {
             }
         };
 
-        // A response to a request sent before the size was known may bring more than there was memory for.
+        // The response to a request that was sent before the size was known may contain more bytes than there was
+        // memory for.
         let brings_more = answer.range.end > end;
         let mut chunks = match answer.payload {
             GetResultPayload::File(file, _) => return self.read_file(pieces, file).await,
@@ -710,7 +713,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Returns the next chunk of a response, or `None` at its end. Fails at the deadline of `retry_state`.
+    /// Returns the next chunk of a response; `None` at its end. Fails at the deadline of `retry_state`.
     async fn next_chunk(
         &self,
         path: &Path,
@@ -724,8 +727,8 @@ impl Fetcher {
         self.requests.with_deadline(path, retry_state, next).await
     }
 
-    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so a
-    /// piece counts only if the file is unchanged after the piece was read.
+    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so
+    /// a piece counts only if the file is unchanged after reading it.
     async fn read_file(&self, pieces: &mut PageAssembler<'_>, file: std::fs::File) -> Result<()> {
         let file = Arc::new(file);
         let known = &pieces.object().known;
@@ -746,8 +749,8 @@ impl Fetcher {
 
         while let Some((start, len)) = pieces.next_piece() {
             let file = file.clone();
-            // Allocated on this thread: buffers that blocking threads allocate and others free would stay in the heaps
-            // of the blocking threads.
+            // Allocate on this thread: buffers that are allocated by blocking threads and freed by others would stay
+            // in the heaps of the blocking threads.
             let mut bytes = vec![0; len];
             let read = run_blocking(move || {
                 file.read_exact_at(&mut bytes, start)?;

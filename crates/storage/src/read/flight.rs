@@ -1,4 +1,4 @@
-//! Pieces of pages in flight: the bytes of each as they arrive, for all its waiters.
+//! Pieces of pages in flight: buffers the bytes of each as they arrive, for all its waiters.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     read::byte_source::ByteSource,
 };
 
-/// All pieces in flight. No two of one page overlap.
+/// All pieces in flight. Flights of the same page never overlap.
 #[derive(Debug, Default)]
 pub(crate) struct PieceFlights {
     table: Mutex<PieceFlightTable>,
@@ -27,12 +27,12 @@ pub(crate) struct PieceFlightTable {
 }
 
 impl PieceFlightTable {
-    /// Returns the flight that brings the byte at this offset of the page.
+    /// Returns the flight that covers the byte at this offset of the page.
     pub(crate) fn covering(&self, key: &PageKey, offset: usize) -> Option<&Arc<PieceFlight>> {
         self.pages.get(key)?.iter().find(|flight| (flight.start..flight.end).contains(&offset))
     }
 
-    /// Returns the first byte of the page at or after `offset` that a flight brings.
+    /// Returns the first byte of the page at or after `offset` that a flight covers.
     pub(crate) fn next_after(&self, key: &PageKey, offset: usize) -> Option<usize> {
         let flights = self.pages.get(key)?.iter().filter(|flight| flight.end > offset);
         flights.map(|flight| flight.start.max(offset)).min()
@@ -64,7 +64,7 @@ impl PieceFlights {
     }
 }
 
-/// The fetch of a piece, the bytes `start..end` of a page. Readers may join at any time and take the bytes that have
+/// A fetch of one piece: the bytes `start..end` of a page. Readers may join at any time and take the bytes that have
 /// arrived so far.
 #[derive(Debug)]
 pub(crate) struct PieceFlight {
@@ -84,33 +84,33 @@ struct PieceFlightProgress {
 
 #[derive(Clone, Debug)]
 enum PieceFlightOutcome {
-    /// A reference to the flight keeps its piece alive.
+    /// The piece, which references to the flight keep alive.
     Landed(Arc<PagePiece>),
     Failed(Error),
 }
 
 impl PieceFlight {
-    /// Creates the flight of the bytes `start..end` of a page from the disk or the origin.
+    /// Creates a flight for the bytes `start..end` of a page from disk or the origin.
     pub(crate) fn new(start: usize, end: usize) -> Arc<Self> {
         Self::reaching(start, end, None)
     }
 
-    /// Creates the flight of the bytes `start..end` of a page that may ask peers in roles up to `reach`.
+    /// Creates a flight for the bytes `start..end` of a page that may ask peers in roles up to `reach`.
     pub(crate) fn reaching(start: usize, end: usize, reach: Option<PeerRole>) -> Arc<Self> {
         Arc::new(Self { start, end, reach, progress: watch::Sender::new(PieceFlightProgress::default()) })
     }
 
-    /// Returns the highest role in which it may ask a peer.
+    /// Returns the highest role in which the flight may ask a peer.
     pub(crate) fn reach(&self) -> Option<PeerRole> {
         self.reach
     }
 
-    /// Returns the offset within the page of the first byte.
+    /// Returns the offset of the first byte within the page.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Returns the offset within the page after the last byte.
+    /// Returns the offset past the last byte, within the page.
     pub(crate) fn end(&self) -> usize {
         self.end
     }
@@ -120,7 +120,7 @@ impl PieceFlight {
         self.end - self.start
     }
 
-    /// Records the place that brings the bytes. Default: the origin.
+    /// Sets the source of the bytes. Default: the origin.
     pub(crate) fn set_source(&self, source: ByteSource) {
         self.progress.send_if_modified(|progress| {
             progress.source = source;
@@ -128,7 +128,7 @@ impl PieceFlight {
         });
     }
 
-    /// Returns the place that brings the bytes.
+    /// Returns the source of the bytes.
     pub(crate) fn source(&self) -> ByteSource {
         self.progress.borrow().source
     }
@@ -146,7 +146,7 @@ impl PieceFlight {
         self.progress.borrow().received
     }
 
-    /// Returns all pushed bytes and then `last`, in one allocation that holds nothing else.
+    /// Returns all pushed bytes followed by `last`, in an allocation of exactly their length.
     pub(crate) fn assemble(&self, last: &Bytes) -> Bytes {
         let progress = self.progress.borrow();
         let mut bytes = BytesMut::with_capacity(progress.received + last.len());
@@ -160,12 +160,12 @@ impl PieceFlight {
         self.end_with(PieceFlightOutcome::Landed(piece));
     }
 
-    /// Ends the flight with an error, which all waiters get.
+    /// Ends the flight with an error, which all waiters receive.
     pub(crate) fn fail(&self, error: Error) {
         self.end_with(PieceFlightOutcome::Failed(error));
     }
 
-    /// Returns whether it ended with an error.
+    /// Returns whether the flight ended with an error.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.progress.borrow().outcome, Some(PieceFlightOutcome::Failed(_)))
     }
@@ -179,14 +179,14 @@ impl PieceFlight {
         });
     }
 
-    /// Waits for bytes of the page from `from` on, `to` at most. The byte at `from` must be in the piece.
+    /// Waits for bytes of the page starting at `from`, up to `to` at most. The byte at `from` must be in the piece.
     pub(crate) async fn read(&self, from: usize, to: usize) -> Result<Vec<Bytes>> {
         let mut watch = self.progress.subscribe();
         let wanted = from - self.start;
         let is_ready =
             |progress: &PieceFlightProgress| progress.outcome.is_some() || progress.received > wanted;
         let Ok(progress) = watch.wait_for(is_ready).await else {
-            // The sender is `self`.
+            // `self` owns the sender, so this is unreachable.
             return Err(Error::Cache { reason: "a fetch ended without an outcome".to_owned() });
         };
         match &progress.outcome {
@@ -197,8 +197,8 @@ impl PieceFlight {
     }
 }
 
-/// A guard of a flight whose bytes a task is reading. If the task ends without an outcome (a panic below), dropping
-/// this fails the flight, so that waiters get an error and the next reader starts a new one.
+/// A guard for a flight whose bytes a task is reading. If the task ends without an outcome (by a panic in a callee),
+/// dropping the guard fails the flight: waiters get an error, and the next reader starts a new fetch.
 pub(crate) struct PieceFlightGuard<'a> {
     flights: &'a PieceFlights,
     key: PageKey,
@@ -220,7 +220,7 @@ impl Drop for PieceFlightGuard<'_> {
     }
 }
 
-/// Returns the parts of `chunks`, concatenated, that lie in `start..end`.
+/// Returns the parts of the concatenated `chunks` that lie in `start..end`.
 fn slices(chunks: &[Bytes], start: usize, end: usize) -> Vec<Bytes> {
     let mut found = Vec::new();
     let mut offset = 0;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::{Error, ReadThrough, read::read_through::InvalidateOnDrop};
 
-/// Maximum deleted objects that other nodes are told of together.
+/// Maximum deleted objects per notification to other nodes.
 const DELETES_TOLD_TOGETHER: usize = 1_000;
 
 impl fmt::Display for ReadThrough {
@@ -82,7 +82,7 @@ impl ObjectStore for ReadThrough {
         }
 
         let store = self.clone();
-        // An error does not say which object it is about: all requested ones count as deleted.
+        // An error does not say which object it concerns: treat all requested ones as deleted.
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noting = asked.clone();
         let locations = locations.inspect_ok(move |path| noting.lock().push(store.invalidate_after(path)));
@@ -129,12 +129,12 @@ impl ObjectStore for ReadThrough {
 }
 
 impl ReadThrough {
-    /// Deletes objects, and tells the other nodes of each before it is reported as deleted.
+    /// Deletes objects, and notifies the other nodes before reporting each as deleted.
     fn delete_in_cluster(
         &self,
         locations: BoxStream<'static, object_store::Result<Path>>,
     ) -> BoxStream<'static, object_store::Result<Path>> {
-        // An error does not say which object it is about: all requested ones count as deleted.
+        // An error does not say which object it concerns: treat all requested ones as deleted.
         let asked: Arc<Mutex<HashMap<Path, InvalidateOnDrop>>> = Arc::default();
         let noting = asked.clone();
         let store = self.clone();

@@ -1,4 +1,4 @@
-//! One opened version of one object: all bytes read of it, now or later, belong to that version.
+//! One opened version of one object: all bytes read from it, now or later, belong to that version.
 
 use std::{
     fs::File,
@@ -27,9 +27,9 @@ use crate::{
     versions::ObjectInfo,
 };
 
-/// Maximum concurrent reads of ranges of one object.
+/// Maximum concurrent range reads of one object.
 const READS_AT_ONCE: usize = 16;
-/// Maximum unrequested bytes between two ranges that a read past the page cache may fetch.
+/// Maximum gap between two ranges that a read bypassing the page cache merges.
 const MERGE_GAP: u64 = 64 << 10;
 
 /// An object opened by [`ReadThrough::open_object`]. Cheap to clone.
@@ -37,9 +37,9 @@ const MERGE_GAP: u64 = 64 << 10;
 pub struct OpenObject {
     store: ReadThrough,
     known: Arc<ObjectInfo>,
-    /// Bytes that the request that opened the object brought, until they are read.
+    /// Bytes that arrived with the request that opened the object, until they are read.
     opened: Arc<Mutex<Vec<PinnedRange>>>,
-    /// Hides the version from callers that cache derived values.
+    /// Set to hide the version from callers that cache derived values.
     unnamed: bool,
     by_source: Option<Arc<BytesBySource>>,
 }
@@ -54,7 +54,8 @@ impl ReadThrough {
 }
 
 impl ReadThrough {
-    /// Opens an object that is read whole: if nothing is known of it, its first page comes with the first response.
+    /// Opens an object that will be read whole: if nothing is known about it, its first page arrives with the first
+    /// response.
     #[boxed]
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
@@ -69,35 +70,35 @@ impl OpenObject {
         Self { store: store.clone(), known, opened, unnamed: false, by_source: None }
     }
 
-    /// Returns the path, the size in bytes, and the rest of the origin's description.
+    /// Returns the origin's description: path, size in bytes, and other metadata.
     pub fn meta(&self) -> &ObjectMeta {
         &self.known.meta
     }
 
-    /// Returns the name of this version, under which anything derived from its bytes may be cached; `None` if the
-    /// object cannot be distinguished from its replacement, so that nothing may be.
+    /// Returns the hash of this version, as a key for caching values derived from its bytes. `None` if the object
+    /// cannot be distinguished from its replacement, so that nothing may be cached.
     pub fn version(&self) -> Option<ObjectHash> {
         self.known.hash.filter(|_| !self.unnamed)
     }
 
-    /// Hides the name of its version, so that nothing derived from its bytes is cached: for decrypted values. The bytes
-    /// themselves are read as before.
+    /// Hides the version's hash, so that no values derived from the bytes are cached: for decrypted values. The bytes
+    /// themselves are still read through the cache.
     pub fn without_version(self) -> Self {
         Self { unnamed: true, ..self }
     }
 
-    /// Counts the bytes that are read of it in `by_source` too.
+    /// Also counts the bytes read in `by_source`.
     pub fn counted_in(self, by_source: Arc<BytesBySource>) -> Self {
         Self { by_source: Some(by_source), ..self }
     }
 
-    /// Returns the origin, without credentials, and the path, to name the object in errors.
+    /// Returns the origin, without credentials, and the path, to identify the object in errors.
     pub fn name(&self) -> String {
         self.store.origin().name_of(&self.known.path)
     }
 
-    /// Reads the bytes of each range, in the order of the ranges; nearby ranges share a request. All are of this
-    /// version: fails with [`Error::Changed`] if the object was replaced.
+    /// Reads the bytes of each range, in the order of the ranges; nearby ranges share a request. All bytes belong to
+    /// this version: fails with [`Error::Changed`] if the object was replaced.
     #[boxed]
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let size = self.known.meta.size;
@@ -116,8 +117,8 @@ impl OpenObject {
         }
     }
 
-    /// Opens the file itself, if opened files are read past the pages, to be read piece by piece as it is decoded.
-    /// [`Self::check_local`] must succeed afterwards.
+    /// Opens the underlying file, if opened files bypass the page cache, so that it can be read incrementally while
+    /// it is decoded. Call [`Self::check_local`] afterwards, which must succeed.
     pub fn local(&self) -> Option<std::io::Result<LocalFile>> {
         let past_pages = self.store.folder_reads() == FolderReads::PastPages;
         let folder = self.store.origin().folder().filter(|_| past_pages)?;
@@ -127,7 +128,8 @@ impl OpenObject {
         Some(folder.open_file(&self.known.path).map(|file| LocalFile { file, counters, by_source }))
     }
 
-    /// Checks that all bytes read of the file are of this version: fails if it was replaced or written meanwhile.
+    /// Checks that all bytes read from the file belong to this version: fails if it was replaced or written in the
+    /// meantime.
     pub async fn check_local(&self, file: &LocalFile) -> Result<()> {
         self.check_unchanged().await?;
         let same = || {
@@ -145,7 +147,7 @@ impl OpenObject {
         let object =
             PagedObject { known: self.known.clone(), hash, layout: fetcher.cache.layout(), asked_as: None };
         let opened = std::mem::take(&mut *self.opened.lock());
-        // All bytes of all ranges are requested together, so that nearby ones share a request.
+        // Request all bytes of all ranges together, so that nearby ones share a request.
         let pins: Vec<PinnedRange> =
             opened.into_iter().chain(fetcher.obtain_ranges(&object, ranges)).collect();
 
@@ -160,7 +162,7 @@ impl OpenObject {
             .collect();
 
         for pin in pins {
-            // It counts as held ahead until the first reader that needs it has passed it.
+            // The pin counts as read-ahead until the first reader that needs it has passed it.
             let mut needed_by = readers.iter_mut().filter(|reader| reader.needs(&pin));
             if let Some(first) = needed_by.next() {
                 needed_by.for_each(|reader| reader.adopt([pin.share()]));
@@ -214,7 +216,7 @@ impl OpenObject {
                 if expected == received {
                     return Ok(bytes);
                 }
-                // A file that ends early was truncated while it was read.
+                // A short read means that the file was truncated while it was read.
                 let Range { start, end } = range;
                 if from_file {
                     Err(requests.changed(&self.known))
@@ -235,7 +237,8 @@ impl OpenObject {
         }
     }
 
-    /// Checks that the object is unchanged. A file may be written in place while it is read: its bytes count only then.
+    /// Checks that the object is unchanged. A file may be written in place while it is read: its bytes are valid only
+    /// then.
     async fn check_unchanged(&self) -> Result<()> {
         let requests = &self.store.fetcher().requests;
         let now = requests.head(&self.known.path).await?;
@@ -246,7 +249,7 @@ impl OpenObject {
     }
 }
 
-/// An open file. Bytes read of it count once [`OpenObject::check_local`] has found it unchanged.
+/// An open file. Bytes read from it are valid only once [`OpenObject::check_local`] has succeeded.
 #[derive(Debug)]
 pub struct LocalFile {
     file: File,
@@ -262,7 +265,7 @@ impl LocalFile {
         Ok(bytes.into())
     }
 
-    /// Fills `bytes` from `start` on, on the calling thread. Fails if the file ends before.
+    /// Fills `bytes` from offset `start`, on the calling thread. Fails if the file is too short.
     pub fn read_into(&self, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         self.file.read_exact_at(bytes, start)?;
         self.counters.bytes_passed_through.add(bytes.len() as u64);
@@ -271,7 +274,7 @@ impl LocalFile {
     }
 }
 
-/// Counts bytes of the origin.
+/// Counts bytes read from the origin.
 fn count(by_source: Option<&BytesBySource>, bytes: usize) {
     if let Some(by_source) = by_source {
         by_source.add(ByteSource::Origin, bytes as u64);

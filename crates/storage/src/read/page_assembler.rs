@@ -1,4 +1,4 @@
-//! Assembles the pieces of one request in order as its bytes arrive.
+//! Assembles the pieces of one request in order as their bytes arrive.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     stats::ReadCounters,
 };
 
-/// A piece that a request will bring, and the memory reserved for it.
+/// A piece requested by a fetch, and the memory reserved for it.
 #[derive(Debug)]
 pub(crate) struct ExpectedPiece {
     pub(crate) page: u32,
@@ -25,21 +25,21 @@ pub(crate) struct ExpectedPiece {
 }
 
 impl ExpectedPiece {
-    /// Returns its range of bytes in the object.
+    /// Returns the byte range of the piece in the object.
     pub(crate) fn range(&self, object: &PagedObject) -> Range<u64> {
         let page = object.offset(self.page);
         page + self.flight.start() as u64..page + self.flight.end() as u64
     }
 }
 
-/// Adjacent pieces that one request will bring, and its sources.
+/// Adjacent pieces requested together, and their sources.
 #[derive(Debug)]
 pub(crate) struct FetchRun {
     pub(crate) pieces: Vec<ExpectedPiece>,
     pub(crate) route: FetchRoute,
 }
 
-/// The adjacent pieces of one request. Complete ones are in the cache; when this is dropped, the others fail.
+/// The adjacent pieces of one request. Complete ones are in the cache; dropping the assembler fails the others.
 pub(crate) struct PageAssembler<'a> {
     cache: &'a PageCache,
     flights: &'a PieceFlights,
@@ -47,11 +47,12 @@ pub(crate) struct PageAssembler<'a> {
     object: &'a PagedObject,
     expected: VecDeque<ExpectedPiece>,
     end: u64,
-    /// Whether complete pieces go to disk: this node is their home.
+    /// Whether complete pieces are written to disk: this node is their home.
     is_home: bool,
-    /// Whether a peer sends the bytes, and not the origin.
+    /// Whether the bytes come from a peer rather than the origin.
     is_from_peer: bool,
-    /// The bytes that complete the last piece, until it is known that no more follow. Empty unless all others came.
+    /// The bytes that complete the last piece, held back until it is certain that no more follow. Empty unless all
+    /// other bytes have arrived.
     held: Bytes,
 }
 
@@ -85,20 +86,20 @@ impl<'a> PageAssembler<'a> {
         self.object
     }
 
-    /// Records whether a peer sends the bytes that follow, and not the origin.
+    /// Sets whether the following bytes come from a peer rather than the origin.
     pub(crate) fn set_from_peer(&mut self, is_from_peer: bool) {
         self.is_from_peer = is_from_peer;
         let source = if is_from_peer { ByteSource::Peer } else { ByteSource::Origin };
         self.expected.iter().for_each(|piece| piece.flight.set_source(source));
     }
 
-    /// Returns the offset in the object, and the length, of the next incomplete piece.
+    /// Returns the offset in the object and the length of the next incomplete piece.
     pub(crate) fn next_piece(&self) -> Option<(u64, usize)> {
         let ExpectedPiece { page, flight, .. } = self.expected.front()?;
         Some((self.object.offset(*page) + flight.start() as u64, flight.len()))
     }
 
-    /// Returns the offset in the object of the next byte.
+    /// Returns the offset of the next byte in the object.
     pub(crate) fn position(&self) -> u64 {
         match self.expected.front() {
             Some(ExpectedPiece { page, flight, .. }) => {
@@ -109,13 +110,13 @@ impl<'a> PageAssembler<'a> {
         }
     }
 
-    /// Returns the offset in the object after the last expected byte.
+    /// Returns the offset past the last expected byte in the object.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// Adds the next bytes. The last piece is complete only once [`complete`](Self::complete) confirms that no more
-    /// came.
+    /// arrived.
     pub(crate) fn push(&mut self, mut chunk: Bytes) {
         while let Some(ExpectedPiece { flight, .. }) = self.expected.front()
             && !chunk.is_empty()
@@ -137,19 +138,19 @@ impl<'a> PageAssembler<'a> {
         }
     }
 
-    /// Returns the bytes of a piece that `last` completes, in one allocation that holds nothing else. Runs of blocks from
-    /// a peer are such allocations; chunks from the origin may be parts of larger ones.
+    /// Returns the bytes of a piece that `last` completes, in an allocation of exactly their length. Runs of blocks
+    /// from a peer are such allocations; chunks from the origin may be parts of larger ones.
     fn whole(&self, flight: &PieceFlight, last: Bytes) -> Bytes {
         let is_alone = self.is_from_peer && last.len() == flight.len() && last.is_unique();
         if is_alone { last } else { flight.assemble(&last) }
     }
 
-    /// Discards the bytes that were held back: the request failed after them.
+    /// Discards the held-back bytes, since the request failed after them.
     pub(crate) fn take_back(&mut self) {
         self.held = Bytes::new();
     }
 
-    /// Ends the request: all its bytes came, and no others.
+    /// Ends the request: exactly the expected bytes arrived.
     pub(crate) fn complete(&mut self) {
         if let Some(ExpectedPiece { flight, .. }) = self.expected.front() {
             let flight = flight.clone();
@@ -159,7 +160,7 @@ impl<'a> PageAssembler<'a> {
         }
     }
 
-    /// Adds the next piece whole.
+    /// Adds the whole next piece.
     pub(crate) fn push_piece(&mut self, bytes: Bytes) {
         self.land(bytes);
     }
@@ -191,7 +192,7 @@ impl<'a> PageAssembler<'a> {
     /// Fails the flights of the incomplete pieces.
     pub(crate) fn fail(&mut self, error: &Error) {
         while let Some(ExpectedPiece { page, flight, .. }) = self.expected.pop_front() {
-            // Removed from the table first, so that a caller that retries after this error starts a new fetch.
+            // Remove it from the table first, so that a caller that retries after this error starts a new fetch.
             self.depart(&self.object.key(page), &flight);
             flight.fail(error.clone());
         }

@@ -1,4 +1,4 @@
-//! Bytes that a reader will reach, held until it does.
+//! Bytes that a reader will reach, held in the cache until it does.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,12 +10,12 @@ use crate::{
     read::{byte_source::ByteSource, flight::PieceFlight},
 };
 
-/// Consecutive bytes of one page of an object, in memory or in flight. They stay in the cache as long as this lives.
+/// Consecutive bytes of one page of an object, in memory or in flight. They stay in the cache until this is dropped.
 #[derive(Debug)]
 pub(crate) struct PinnedRange {
-    /// Offsets in the object.
+    /// Range of offsets in the object.
     range: Range<u64>,
-    /// Offset in the object of the page.
+    /// Offset of the page in the object.
     page_start: u64,
     source: PinSource,
     is_ahead: bool,
@@ -30,7 +30,7 @@ enum PinSource {
 }
 
 impl PinnedRange {
-    /// Holds a piece in memory of the page at `page_start`, for a read from `start` on.
+    /// Pins a piece in memory of the page at `page_start`, for a read starting at `start`.
     pub(crate) fn of_piece(
         page_start: u64,
         start: u64,
@@ -47,7 +47,7 @@ impl PinnedRange {
         }
     }
 
-    /// Holds a piece in flight of the page at `page_start`, for a read from `start` on.
+    /// Pins a piece in flight of the page at `page_start`, for a read starting at `start`.
     pub(crate) fn of_flight(
         page_start: u64,
         start: u64,
@@ -64,17 +64,17 @@ impl PinnedRange {
         }
     }
 
-    /// Returns the offset in the object of the first byte.
+    /// Returns the offset of the first byte in the object.
     pub(crate) fn start(&self) -> u64 {
         self.range.start
     }
 
-    /// Returns the offset in the object after the last byte.
+    /// Returns the offset past the last byte in the object.
     pub(crate) fn end(&self) -> u64 {
         self.range.end
     }
 
-    /// Returns the place that the bytes come from: memory, if they were there when they were pinned.
+    /// Returns the source of the bytes: memory, if they were resident when they were pinned.
     pub(crate) fn byte_source(&self) -> ByteSource {
         match &self.source {
             PinSource::Piece(_) => ByteSource::Memory,
@@ -88,7 +88,7 @@ impl PinnedRange {
         self.is_ahead && matches!(&self.source, PinSource::Flight(flight) if flight.has_failed())
     }
 
-    /// Holds the same bytes for another reader; they count once.
+    /// Pins the same bytes for another reader; they count once.
     pub(crate) fn share(&self) -> Self {
         Self {
             range: self.range.clone(),
@@ -99,8 +99,7 @@ impl PinnedRange {
         }
     }
 
-    /// Reads bytes from an offset in the object on, as many as have arrived, `to` at most. The offset must lie in the
-    /// pin.
+    /// Reads bytes from an offset in the object, as many as have arrived, up to `to`. The offset must lie in the pin.
     pub(crate) async fn read(&self, from: u64, to: u64) -> Result<Vec<Bytes>> {
         let from = (from - self.page_start) as usize;
         let to = (to.min(self.range.end) - self.page_start) as usize;

@@ -2,12 +2,12 @@
 //! sequential.
 //!
 //! A read that begins where an earlier one of the same object ended continues its stream; each such read doubles the
-//! window, up to a limit. A read that begins elsewhere starts a stream of its own with no window at all, so random
-//! access costs nothing. Bytes fetched ahead are pinned until reads of the stream took them over, the stream is
-//! forgotten, no read came for a while, or the stream is far past them.
+//! window, up to a limit. A read that begins elsewhere starts a new stream without a window, so random access costs
+//! nothing. Bytes fetched ahead stay pinned until reads of the stream take them over, the stream is forgotten, no
+//! read arrives for a while, or the stream is far past them.
 //!
 //! Readers of one object that drift apart come back for bytes that were fetched ahead and released. Such bytes are
-//! fetched twice: nothing is fetched ahead of readers of that object again until much more was read without.
+//! fetched twice: the object then gets no read-ahead until far more bytes have been read without it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,13 +27,13 @@ use crate::{
 
 const MAX_OBJECTS: usize = 1024;
 const STREAMS_PER_OBJECT: usize = 16;
-/// Maximum ranges per object that are remembered as released before they were read.
+/// Maximum ranges per object that are remembered as released unread.
 const MAX_RELEASED: usize = 128;
 
-/// Bytes that are read without read-ahead for each byte that was fetched twice because of it.
+/// Bytes to read without read-ahead for each byte that was fetched twice because of it.
 const READS_PER_REFETCH: u64 = 256;
 
-/// Time after which a reader that has not come back is gone: its pins are released.
+/// Time after which an idle reader is presumed gone: its pins are released.
 const IDLE: Duration = Duration::from_secs(5);
 /// Interval of the search for idle readers while any pins are parked.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ struct ReadAheadState {
 #[derive(Debug, Default)]
 struct ObjectReaders {
     streams: Vec<SequentialStream>,
-    /// Ranges that were fetched ahead and released before they were read; the newest at the back.
+    /// Ranges that were fetched ahead and released unread, newest at the back.
     released: VecDeque<Range<u64>>,
     /// Bytes to read before anything is fetched ahead again.
     debt: u64,
@@ -69,7 +69,7 @@ struct SequentialStream {
     /// End of the reader's last read.
     next: u64,
     window: u64,
-    /// End of the bytes that were fetched ahead, or found in memory.
+    /// End of the bytes that were fetched ahead or found in memory.
     fetched: u64,
     pins: VecDeque<ParkedPin>,
     counted: Option<ReadAheadGuard>,
@@ -79,7 +79,7 @@ struct SequentialStream {
 #[derive(Debug)]
 struct ParkedPin {
     pin: PinnedRange,
-    /// Bytes that no read of the stream took over yet.
+    /// Bytes that no read of the stream has taken over yet.
     unread: u64,
 }
 
@@ -90,9 +90,9 @@ pub(crate) struct ReadAheadPlan {
     pub(crate) pins: Vec<PinnedRange>,
     /// Bytes after the read that should be fetched now.
     pub(crate) ahead: Option<ByteRange>,
-    /// Position of the reader.
+    /// Read position of the stream.
     pub(crate) next: u64,
-    /// Bytes of the read that were fetched ahead of a reader before, and released.
+    /// Bytes of the read that were previously fetched ahead of a reader and released.
     pub(crate) released: u64,
 }
 
@@ -101,8 +101,8 @@ impl ReadAhead {
         Arc::new(Self { block_size, max_window, quota, state: Mutex::default() })
     }
 
-    /// Records a read of `range`. While more than half a window is still ahead of the reader, nothing more is fetched:
-    /// few large requests instead of many small ones.
+    /// Records a read of `range`. While more than half a window is still ahead of the reader, nothing more is
+    /// fetched: a few large requests are better than many small ones.
     pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> ReadAheadPlan {
         if self.max_window == 0 || range.is_empty() {
             return ReadAheadPlan::default();
@@ -118,14 +118,14 @@ impl ReadAhead {
         objects.entry(object).or_default().note(range, self.block_size, limit)
     }
 
-    /// Records that bytes of a read were fetched for the second time because they had been released.
+    /// Records that bytes were fetched a second time because they had been released.
     pub(crate) fn note_refetch(&self, object: ObjectHash, bytes: u64) {
         if let Some(readers) = self.state.lock().objects.get_mut(&object) {
             readers.debt = readers.debt.saturating_add(bytes.saturating_mul(READS_PER_REFETCH));
         }
     }
 
-    /// Keeps the pins fetched ahead of a reader at `next`, up to `fetched`, until it comes back.
+    /// Keeps the pins fetched ahead of a reader at `next`, up to `fetched`, until it returns.
     pub(crate) fn park(
         self: &Arc<Self>,
         object: ObjectHash,
@@ -149,7 +149,7 @@ impl ReadAhead {
         }
     }
 
-    /// Releases the pins of readers that have not come back. Returns whether any pins are left.
+    /// Releases the pins of readers that have not returned. Returns whether any pins are left.
     fn release_idle(&self) -> bool {
         let mut released = VecDeque::new();
         let mut state = self.state.lock();
@@ -212,7 +212,7 @@ impl ObjectReaders {
         ReadAheadPlan { released, ..ReadAheadPlan::default() }
     }
 
-    /// Removes the bytes of a range from the released ones. Returns their number.
+    /// Removes the bytes of a range from the released ranges. Returns their number.
     fn take_released(&mut self, range: ByteRange) -> u64 {
         let mut taken = 0;
         let mut rest = VecDeque::new();
@@ -235,16 +235,16 @@ impl ObjectReaders {
 }
 
 impl SequentialStream {
-    /// Returns whether a read belongs to this reader: it begins where the last one ended, or among the bytes fetched
-    /// ahead. Readers with several requests in flight send them in any order. One that skips less than a block
-    /// (padding, alignment) is still sequential.
+    /// Returns whether a read belongs to this reader: it starts at the end of the last one, or among the bytes
+    /// fetched ahead. Readers with several requests in flight send them in any order. A read that skips less than a
+    /// block (padding, alignment) is still sequential.
     fn includes(&self, range: ByteRange, block_size: u64) -> bool {
         let limit = self.fetched.max(self.next.saturating_add(block_size));
         let goes_on = range.start() >= self.next && range.start() < limit;
         goes_on || self.pins.iter().any(|parked| parked.overlap(range) > 0)
     }
 
-    /// Continues to the end of `range`. Also returns the ranges whose pins were released before they were read in full.
+    /// Moves on to the end of `range`. Also returns the ranges whose pins were released before they were fully read.
     fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (ReadAheadPlan, Vec<Range<u64>>) {
         let mut pins = self.take_pins(range, block_size);
         let is_ahead_of_others = range.end() > self.next;
@@ -268,7 +268,7 @@ impl SequentialStream {
         (ReadAheadPlan { pins, ahead, next: self.next, released: 0 }, passed)
     }
 
-    /// Takes the pins that a read needs. A pin with a block or more left to read also stays parked, and so do the pins
+    /// Takes the pins that a read needs. A pin with at least one block left to read also stays parked, and so do pins
     /// that the read skips: other requests of the same reader may be in flight.
     fn take_pins(&mut self, range: ByteRange, block_size: u64) -> Vec<PinnedRange> {
         let mut taken = Vec::new();
@@ -290,8 +290,8 @@ impl SequentialStream {
         taken
     }
 
-    /// Moves pins that the stream has passed to `released`, the oldest first, until they hold at most `limit` bytes.
-    /// Returns the bytes that they still hold, and the released ranges.
+    /// Moves pins that the stream has passed to `released`, oldest first, until the remaining ones hold at most
+    /// `limit` bytes. Returns the bytes of the remaining ones, and the released ranges.
     fn release_passed(&mut self, limit: u64, released: &mut Vec<PinnedRange>) -> (u64, Vec<Range<u64>>) {
         let is_passed = |parked: &ParkedPin| parked.pin.end() <= self.next;
         let mut held = self.pins.iter().filter(|parked| is_passed(parked)).map(ParkedPin::len).sum::<u64>();
@@ -316,7 +316,7 @@ impl ParkedPin {
         self.pin.end() - self.pin.start()
     }
 
-    /// Returns the bytes of a range that the pin holds.
+    /// Returns the number of bytes of a range that the pin holds.
     fn overlap(&self, range: ByteRange) -> u64 {
         self.pin.end().min(range.end()).saturating_sub(self.pin.start().max(range.start()))
     }

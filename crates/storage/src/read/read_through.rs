@@ -5,8 +5,8 @@
 //!          ─▶ reader: pages from memory ─▶ fetch: disk, or one ranged GET with If-Match ─▶ bytes as they arrive
 //! ```
 //!
-//! An object without a strong ETag is read past the cache by a single request, so that its bytes and its metadata
-//! belong together.
+//! An object without a strong ETag bypasses the cache: a single request reads it, so that its bytes and metadata
+//! match.
 
 use std::{
     fs::{File, Metadata},
@@ -44,12 +44,12 @@ use crate::{
     versions::{ListedObject, ObjectInfo, ObjectInfoCache},
 };
 
-/// Maximum attempts to open an object that keeps changing under a read.
+/// Maximum attempts to open an object that keeps changing during a read.
 const OPENS_OF_A_CHANGING_OBJECT: u32 = 4;
 
 /// Minimum interval between two searches for abandoned uploads.
 const COLLECT_UPLOADS_EVERY: Duration = Duration::from_secs(60 * 60);
-/// Objects per page of a listing.
+/// Number of objects per page of a listing.
 const LISTING: usize = 1_000;
 
 /// Options of a [`ReadThrough`].
@@ -61,18 +61,19 @@ pub struct ReadOptions {
     pub max_fetch: ByteSize,
     /// Maximum bytes fetched ahead of a sequential reader; 0 turns read-ahead off. Default: 32 MiB.
     pub read_ahead: ByteSize,
-    /// Route of reads of opened objects ([`OpenObject`](crate::OpenObject)) if the origin is a folder. Default: through
-    /// pages.
+    /// Route for reads of opened objects ([`OpenObject`](crate::OpenObject)) if the origin is a folder. Default:
+    /// through the page cache.
     pub folders: FolderReads,
 }
 
-/// The route of reads of opened files of a folder.
+/// The route for reads of opened files in a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FolderReads {
-    /// Through the page cache, like objects of any other origin: for a node whose folder may be remote.
+    /// Through the page cache, like objects of other origins: for a node whose folder may be remote.
     #[default]
     Pages,
-    /// From the file system, which has its own cache: for a library that caches values derived from the bytes.
+    /// Directly from the file system, which has its own cache: for a library that caches values derived from the
+    /// bytes.
     PastPages,
 }
 
@@ -97,13 +98,13 @@ pub struct ReadThrough {
 #[derive(Debug)]
 pub(crate) struct ReadThroughInner {
     pub(crate) fetcher: Arc<Fetcher>,
-    /// Shared with the reader of its versions.
+    /// Shared with the store that reads retained object versions.
     rules: Arc<RwLock<Arc<ConsistencyRules>>>,
-    /// Set if its paths name versions: `VERSION/KEY`.
+    /// Set if paths name versions: `VERSION/KEY`.
     reads_versions: bool,
     read_ahead: Arc<ReadAhead>,
     options: ReadOptions,
-    /// Reads the versions that a bucket keeps of its objects, once any was requested.
+    /// Reads object versions that the bucket retains; created on first use.
     object_versions: OnceLock<Option<ReadThrough>>,
     pub(crate) collect_uploads: MinInterval,
 }
@@ -130,7 +131,7 @@ impl ReadThroughInner {
         }
     }
 
-    /// Returns the consistency required of the object: that of its key, if the path names a version.
+    /// Returns the consistency required for the object: that of its key, if the path names a version.
     fn consistency_of(&self, path: &Path) -> Consistency {
         let key = key_of_version(path.as_ref()).filter(|_| self.reads_versions);
         self.rules.read().for_path(key.unwrap_or(path.as_ref()))
@@ -143,7 +144,7 @@ impl ReadThrough {
         Self::with_peers(origin, cache, rules, options, None)
     }
 
-    /// Creates the store of a node of a cluster: what its peers are home of, it reads from them.
+    /// Creates the store of a cluster node, which reads stripes from the peers that are their homes.
     pub fn in_cluster(
         origin: Origin,
         cache: PageCache,
@@ -167,8 +168,8 @@ impl ReadThrough {
         Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options, cluster)) }
     }
 
-    /// Returns the store that reads a version of an object, and its path there; `None` if the origin keeps no versions,
-    /// or the two cannot form a path.
+    /// Returns the store that reads versions of objects, and the version's path in it; `None` if the origin retains
+    /// no versions, or the two cannot form a path.
     pub fn object_version(&self, path: &Path, version: &str) -> Option<(&Self, Path)> {
         let open = || {
             let origin = self.origin().object_versions()?;
@@ -185,8 +186,8 @@ impl ReadThrough {
         Some((versions, path_of_version(path, version)?))
     }
 
-    /// Creates a store with the same rules and options for another origin, none of whose objects are known yet. It is in
-    /// no cluster.
+    /// Creates a store with the same rules and options for another origin, about whose objects nothing is known yet.
+    /// It belongs to no cluster.
     pub fn with_origin(&self, origin: Origin, cache: PageCache) -> Self {
         Self::new(
             origin,
@@ -196,7 +197,7 @@ impl ReadThrough {
         )
     }
 
-    /// Returns the origin of the objects.
+    /// Returns the origin.
     pub fn origin(&self) -> &Origin {
         &self.inner.fetcher.requests.origin
     }
@@ -215,7 +216,7 @@ impl ReadThrough {
         }
     }
 
-    /// Drops everything known and cached of the object and of all its versions, on this node: see
+    /// Drops everything known and cached about the object and all its versions, on this node only; see
     /// [`Self::invalidate_in_cluster`].
     pub fn invalidate(&self, path: &Path) {
         self.versions().in_use.end(path);
@@ -232,13 +233,13 @@ impl ReadThrough {
         }
     }
 
-    /// Invalidates when the guard is dropped: after a write that succeeded, failed or was cancelled half-way, since the
-    /// origin may have carried it out in each case.
+    /// Returns a guard that invalidates the object when it is dropped: after a write that succeeded, failed or was
+    /// cancelled half-way, since the origin may have applied it in each case.
     pub(crate) fn invalidate_after(&self, path: &Path) -> InvalidateOnDrop {
         InvalidateOnDrop { store: self.clone(), path: path.clone(), is_done: false }
     }
 
-    /// Drops everything known of all objects, after their bucket was deleted at the origin, on this node: see
+    /// Drops everything known about all objects after their bucket was deleted at the origin, on this node only; see
     /// [`Self::invalidate_all_in_cluster`].
     pub fn invalidate_all(&self) {
         for known in self.versions().forget_prefix("") {
@@ -247,7 +248,7 @@ impl ReadThrough {
         self.forget_object_versions(|_| true);
     }
 
-    /// Returns whether anything is known of the object: otherwise a listing brings no news of it.
+    /// Returns whether anything is known about the object: otherwise a listing need not be compared.
     pub fn knows(&self, path: &str) -> bool {
         self.versions().knows(path)
     }
@@ -294,7 +295,7 @@ impl ReadThrough {
         &self.inner.options.requests
     }
 
-    /// Returns whether its paths name versions that a bucket keeps.
+    /// Returns whether paths name versions retained by the bucket.
     pub(crate) fn reads_versions(&self) -> bool {
         self.inner.reads_versions
     }
@@ -303,8 +304,8 @@ impl ReadThrough {
         self.inner.options.folders
     }
 
-    /// Drops everything known and cached of the objects with the prefix, including pages that an earlier process left
-    /// on disk. Returns the number of objects; in a cluster, that of the node that had most of them.
+    /// Drops everything known and cached about the objects with the prefix, including pages that an earlier process
+    /// left on disk. Returns the number of objects; in a cluster, the largest number dropped by one node.
     #[tracing::instrument(level = "debug", skip_all, fields(origin = self.origin().name(), prefix = prefix))]
     #[boxed]
     pub async fn evict(&self, prefix: &str) -> Result<u64> {
@@ -350,8 +351,8 @@ impl ReadThrough {
         Ok(dropped.len() as u64)
     }
 
-    /// Returns the current description of the object, as fresh as the rules require. `wanted` are the bytes that will
-    /// be read next, if some certainly will: if nothing is known of the object, the same request fetches them.
+    /// Returns the current description of the object, as fresh as the rules require. `wanted` is the range to be read
+    /// next, if it is certain: if nothing is known about the object, the same request fetches it.
     pub(crate) async fn resolve(
         &self,
         path: &Path,
@@ -373,22 +374,22 @@ impl ReadThrough {
         }
     }
 
-    /// Requests the description from the origin; with the same request, if nothing is known of the object and no donor
-    /// may have them, the bytes that are wanted next.
+    /// Requests the description from the origin. If nothing is known about the object and no donor may have the
+    /// wanted bytes, the same request fetches them.
     pub(crate) async fn ask_origin(
         &self,
         path: &Path,
         strict: bool,
         wanted: Option<Range<u64>>,
     ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
-        // Objects seen before, here or by an earlier process, are likely to be cached. Each strict reader sends its own
-        // request, but only one of them requests bytes.
+        // Objects seen before, by this or an earlier process, are likely to be cached. Each strict reader sends its
+        // own request, but only one of them requests bytes.
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
-        // A donor may have the bytes. It cannot tell the current version, since it is not told of writes.
+        // A donor may have the bytes, but cannot tell the current version, since it is not notified of writes.
         let wanted = wanted.filter(|range| self.fetcher().fills_from_origin(path, range.start));
         let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
 
-        // Filled if the request that is sent is this caller's.
+        // Filled if it was this caller that sent the request.
         let opened: Arc<Mutex<Vec<PinnedRange>>> = Arc::default();
         let ask = || {
             let fetcher = self.inner.fetcher.clone();
@@ -417,7 +418,8 @@ impl ReadThrough {
         Ok((answer?, pins))
     }
 
-    /// Drops the pages of versions that the origin has replaced. Peers that keep one are told, unless they were already.
+    /// Drops the pages of versions that the origin has replaced, and notifies the peers that still hold their
+    /// descriptions.
     pub(crate) async fn drop_replaced(&self) {
         let mut untold = self.versions().take_replaced();
         for replaced in &untold {
@@ -428,13 +430,13 @@ impl ReadThrough {
         self.tell_holders(&untold).await;
     }
 
-    /// Returns the consistency required of the object.
+    /// Returns the consistency required for the object.
     pub(crate) fn consistency_of(&self, path: &Path) -> Consistency {
         self.inner.consistency_of(path)
     }
 
-    /// Reads like [`get_opts`](object_store::ObjectStore::get_opts), and returns the headers with which an origin that
-    /// speaks the S3 protocol described the version.
+    /// Reads like [`get_opts`](object_store::ObjectStore::get_opts). If the origin speaks the S3 protocol, also
+    /// returns the headers with which it described the version.
     #[boxed]
     pub async fn get_with_headers(
         &self,
@@ -490,8 +492,8 @@ impl ReadThrough {
         Err(Error::Changed { path: path.to_string() })
     }
 
-    /// Reads a version, up to the first bytes: if they fail, nothing was handed out yet. `pins` hold the bytes that
-    /// came with the request that found the version.
+    /// Reads a version up to its first bytes: if they fail, nothing has been returned to the caller yet. `pins` hold
+    /// the bytes that arrived with the request that determined the version.
     async fn read(
         &self,
         known: &Arc<ObjectInfo>,
@@ -514,7 +516,7 @@ impl ReadThrough {
         if continuation.released > 0 && reader.has_missed() {
             inner.read_ahead.note_refetch(hash, continuation.released);
         }
-        // A reader that finds all of its bytes in memory may never leave the cached range.
+        // A reader that finds all its bytes in memory may never leave the cached range.
         if let Some(ahead) = continuation.ahead.filter(|_| reader.is_fetching()) {
             self.fetch_ahead(&object, continuation.next, ahead);
         }
@@ -524,7 +526,7 @@ impl ReadThrough {
         Ok(answer(known, range.into(), stream))
     }
 
-    /// Fetches the bytes after a reader at `next`. A run that is in memory already is not pinned.
+    /// Fetches the bytes after a reader at `next`. Does not pin a run that is already in memory.
     fn fetch_ahead(&self, object: &PagedObject, next: u64, ahead: ByteRange) {
         let ReadThroughInner { fetcher, read_ahead, .. } = &*self.inner;
         let until = ahead.end().min(object.size());
@@ -587,7 +589,7 @@ fn opened(payload: &GetResultPayload) -> Option<(File, Metadata)> {
     Some((file, metadata))
 }
 
-/// Ends a read of a file: with an error if the file was written in place meanwhile.
+/// Ends a read of a file, with an error if the file was written in place in the meantime.
 fn unchanged(opened: Option<(File, Metadata)>, path: &Path) -> impl Stream<Item = Result<Bytes>> + use<> {
     let path = path.to_string();
     let check = move || {
@@ -599,7 +601,7 @@ fn unchanged(opened: Option<(File, Metadata)>, path: &Path) -> impl Stream<Item 
     futures::stream::once(async move { check() }).filter_map(std::future::ready)
 }
 
-/// Drops all pages of an object. Returns whether there were any.
+/// Drops all pages of an object. Returns whether any existed.
 fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) -> bool {
     let mut were_any = false;
     for page in 0..size.div_ceil(cache.page_size()) {
@@ -608,8 +610,8 @@ fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) -> bool {
     were_any
 }
 
-/// Returns the bytes that a request will read of an object of any size; `None` if that depends on its size, or if the
-/// request may need none.
+/// Returns the bytes that a request will read from an object of any size; `None` if that depends on its size, or if
+/// the request may read none.
 fn first_bytes(options: &GetOptions) -> Option<Range<u64>> {
     let conditional = options.if_match.is_some()
         || options.if_none_match.is_some()
@@ -656,7 +658,8 @@ pub(crate) struct InvalidateOnDrop {
 }
 
 impl InvalidateOnDrop {
-    /// Invalidates now, and in a cluster ends when the other nodes have been told: before the write is acknowledged.
+    /// Invalidates now. In a cluster, completes once the other nodes have been notified: before the write is
+    /// acknowledged.
     pub(crate) async fn finish(mut self) {
         if self.store.is_clustered() {
             self.store.invalidate_in_cluster(std::slice::from_ref(&self.path)).await;
@@ -664,7 +667,7 @@ impl InvalidateOnDrop {
         }
     }
 
-    /// Leaves the invalidation to the caller.
+    /// Disarms the guard: the caller invalidates.
     pub(crate) fn disarm(mut self) {
         self.is_done = true;
     }

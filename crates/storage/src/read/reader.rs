@@ -1,4 +1,4 @@
-//! The bytes of a range of one object, page after page: resident bytes at once, the rest as it arrives.
+//! Reads a range of one object page by page: resident bytes at once, the rest as it arrives.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc, time::Instant};
 
@@ -18,40 +18,40 @@ use crate::{
     },
 };
 
-/// A reader of a range. The bytes that it will reach next are pinned: they stay in the cache until they were read, or
-/// the reader is gone.
+/// A reader of a range. It pins the bytes that it will reach next: they stay in the cache until they are read or the
+/// reader is dropped.
 pub(crate) struct RangeReader {
     fetcher: Arc<Fetcher>,
     object: PagedObject,
     position: u64,
     end: u64,
-    /// Bytes that were taken but not handed out yet.
+    /// Bytes taken from the cache or a fetch, but not returned yet.
     ready: VecDeque<Bytes>,
-    /// In order, without overlaps.
+    /// Ordered and disjoint.
     pins: VecDeque<PinnedRange>,
     ahead: ReadAheadWindow,
     bypass: Option<BypassRead>,
-    /// Bytes of the next read past the cache: each is twice as long as the one before.
+    /// Length of the next read that bypasses the cache: doubles each time.
     bypass_len: u64,
-    /// Records the reader's position, if its range is long.
+    /// Records the reader's position if its range is long.
     long_read: Option<LongRead>,
-    /// Counts the bytes, if its caller wants to know where they came from.
+    /// Counts the bytes by source if the caller asked for it.
     by_source: Option<Arc<BytesBySource>>,
 }
 
-/// Minimum pages of a long read.
+/// Minimum number of pages in a long read.
 const LONG_READ_PAGES: u64 = 4;
 
-/// The read-ahead of a reader. It never begins for a range that is in memory.
+/// The read-ahead of a reader. It never starts for a range that is in memory.
 struct ReadAheadWindow {
-    /// Counts the reader from its first miss on.
+    /// Counts the reader, starting at its first miss.
     counted: Option<ReadAheadGuard>,
-    /// Bytes ahead; doubles with each request.
+    /// Number of bytes to hold ahead; doubles with each request.
     window: u64,
     max_window: u64,
 }
 
-/// A read past the cache.
+/// A read that bypasses the cache.
 struct BypassRead {
     stream: BoxStream<'static, Result<Bytes>>,
     end: u64,
@@ -86,7 +86,7 @@ impl RangeReader {
         }
     }
 
-    /// Counts the bytes in `by_source` too.
+    /// Also counts the bytes in `by_source`.
     pub(crate) fn counted_in(mut self, by_source: Option<Arc<BytesBySource>>) -> Self {
         self.by_source = by_source;
         self
@@ -97,14 +97,14 @@ impl RangeReader {
         pin.end() > self.position && pin.start() < self.end
     }
 
-    /// Adopts pins that were made for this range and come after its own. Others are released.
+    /// Adopts pins that were made for this range and come after its own; releases the others.
     pub(crate) fn adopt(&mut self, pins: impl IntoIterator<Item = PinnedRange>) {
         let mut pins: Vec<PinnedRange> = pins.into_iter().filter(|pin| self.needs(pin)).collect();
         pins.sort_by_key(PinnedRange::start);
         self.pins.extend(pins);
     }
 
-    /// Starts to fetch missing bytes, without waiting for them.
+    /// Starts to fetch missing bytes without waiting for them.
     pub(crate) fn start(&mut self) {
         if self.position < self.end && self.ready.is_empty() && self.pins.is_empty() {
             match self.read_memory() {
@@ -114,13 +114,13 @@ impl RangeReader {
         }
     }
 
-    /// Returns whether bytes were not in memory when the reader reached them.
+    /// Returns whether any bytes were not in memory when the reader reached them.
     pub(crate) fn has_missed(&self) -> bool {
         self.ahead.counted.is_some()
     }
 
-    /// Returns whether bytes of the range were not in memory when the reader reached them, or were fetched ahead for
-    /// it.
+    /// Returns whether any bytes of the range were not in memory when the reader reached them, or were fetched ahead
+    /// for it.
     pub(crate) fn is_fetching(&self) -> bool {
         self.has_missed() || !self.pins.is_empty()
     }
@@ -167,7 +167,7 @@ impl RangeReader {
         Ok(())
     }
 
-    /// Counts bytes that the reader takes.
+    /// Counts bytes taken by the reader.
     fn count(&self, source: ByteSource, bytes: usize) {
         if source == ByteSource::Memory {
             self.fetcher.counters.bytes_memory.add(bytes as u64);
@@ -177,7 +177,7 @@ impl RangeReader {
         }
     }
 
-    /// Returns the pin that holds the byte at the position.
+    /// Returns the pin that contains the byte at the position.
     fn pin_here(&self) -> Option<&PinnedRange> {
         self.pins.front().filter(|pin| pin.start() <= self.position)
     }
@@ -200,8 +200,8 @@ impl RangeReader {
         Some(bytes)
     }
 
-    /// Returns the piece in memory at the position with the bytes of the range in it, and moves past them. `None` if the
-    /// next bytes are not there, or were taken or requested already: [`next`](Self::next) returns them.
+    /// Returns the piece in memory at the position and the bytes of the range in it, and advances past them. `None`
+    /// if the next bytes are not in memory, or were already taken or requested: [`next`](Self::next) returns them.
     pub(crate) fn next_resident(&mut self) -> Option<(Arc<PagePiece>, Bytes)> {
         if !self.ready.is_empty() || !self.pins.is_empty() || self.bypass.is_some() {
             return None;
@@ -219,7 +219,7 @@ impl RangeReader {
         self.pins.front().map_or(self.end, |pin| pin.start().min(self.end))
     }
 
-    /// Pins the bytes at the position, and those after it that one request brings.
+    /// Pins the bytes at the position, and the following ones that the same request fetches.
     fn demand(&mut self) {
         let quota = self.fetcher.cache.ahead();
         self.ahead.counted.get_or_insert_with(|| quota.enter());
@@ -232,15 +232,16 @@ impl RangeReader {
         }
     }
 
-    /// Returns the end of a request from `start` on, of up to `len` bytes. It is a multiple of the size of requests, so
-    /// that readers of the same object, wherever they began, request the same ranges.
+    /// Returns the end of a request that starts at `start` and has up to `len` bytes. It is a multiple of the request
+    /// size, so that readers of the same object request the same ranges, wherever they started.
     fn request_end(&self, start: u64, len: u64) -> u64 {
         let len = len.clamp(self.object.layout.block, self.fetcher.max_fetch());
         let size = 1 << len.ilog2();
         (start.saturating_add(size)) / size * size
     }
 
-    /// Fetches ahead as far as the window reaches, in requests of one size: few large ones instead of many small ones.
+    /// Fetches ahead up to the window, in requests of equal size: a few large requests are better than many small
+    /// ones.
     fn top_up(&mut self) {
         let Some(last) = self.pins.back().filter(|_| self.ahead.counted.is_some()) else { return };
         let mut covered = last.end();
@@ -261,12 +262,13 @@ impl RangeReader {
         }
     }
 
-    /// Reads the bytes that this node does not have, from the position on, past the cache; still of this version only.
+    /// Starts a read that bypasses the cache, for the bytes from the position on that this node does not have. It
+    /// still reads only this version.
     async fn start_bypass(&mut self) -> Result<()> {
         let until = self.unpinned_end().min(self.position.saturating_add(self.bypass_len));
         let range = self.fetcher.absent(&self.object, self.position..until);
         if range.is_empty() {
-            // They arrived meanwhile, or are in flight.
+            // They have arrived in the meantime, or are in flight.
             tokio::task::yield_now().await;
             return Ok(());
         }
@@ -305,7 +307,7 @@ impl RangeReader {
         Ok(())
     }
 
-    /// Takes the next bytes of a read past the cache. Returns `false` if there is none.
+    /// Takes the next bytes of a read that bypasses the cache. Returns `false` if there is no such read.
     async fn advance_bypass(&mut self) -> Result<bool> {
         let Some(BypassRead { stream, end, source }) = &mut self.bypass else { return Ok(false) };
         if self.position >= *end {
@@ -313,7 +315,7 @@ impl RangeReader {
             return Ok(false);
         }
         let Some(bytes) = stream.next().await else {
-            // Another source continues the answer of a peer.
+            // If a peer's answer breaks off, another source continues it.
             if *source != ByteSource::Peer {
                 return Err(self.ended_early());
             }
@@ -336,7 +338,7 @@ impl RangeReader {
         }
     }
 
-    /// Returns the rest of the range as a stream, after bytes that were read already.
+    /// Returns the rest of the range as a stream, starting with bytes that were already read.
     pub(crate) fn into_stream(self, read: Option<Bytes>) -> BoxStream<'static, Result<Bytes>> {
         let first = futures::stream::iter(read.map(Ok));
         let rest = futures::stream::try_unfold(self, |mut reader| async move {
@@ -346,7 +348,7 @@ impl RangeReader {
     }
 }
 
-/// Begins to read a range past the cache from peers; `None` if none of them answers.
+/// Begins to read a range from peers, bypassing the cache; `None` if no peer answers.
 async fn open_at_peers(
     fetcher: &Arc<Fetcher>,
     object: &PagedObject,

@@ -16,12 +16,12 @@ use crate::{
     },
 };
 
-/// Maximum stripes of an object that are loaded at a time.
+/// Maximum stripes of an object that are loaded concurrently.
 const STRIPES_AT_ONCE: usize = 4;
 
 impl ReadThrough {
-    /// Loads the whole object into the cache; in a cluster, each stripe into the cache of its home. Returns the number of
-    /// bytes loaded: its size, without the stripes whose home does not answer.
+    /// Loads the whole object into the cache; in a cluster, each stripe into the cache of its home. Returns the
+    /// number of bytes loaded: the size of the object, minus the stripes whose home does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(object = self.origin().name_of(path)))]
     #[boxed]
     pub async fn warm(&self, path: &Path) -> Result<u64> {
@@ -78,7 +78,7 @@ impl ReadThrough {
         Ok(loaded)
     }
 
-    /// Reads a stripe from its home, which keeps it. This node does not.
+    /// Reads a stripe through its home, which caches it. This node does not.
     async fn warm_stripe_of_peer(
         &self,
         cluster: &PeerRequests,

@@ -1,7 +1,7 @@
 //! Deterministic mixes of accesses on which eviction policies differ, and a table of their hit ratios.
 //!
-//! Sizes of objects are 64 KiB to 1 MiB, like those of pages and column chunks. The same seed gives the same accesses
-//! on every machine.
+//! Objects have 64 KiB to 1 MiB, like pages and column chunks. The same seed yields the same accesses on every
+//! machine.
 
 use std::{collections::HashMap, fmt::Write};
 
@@ -15,15 +15,16 @@ const KIB: u64 = 1024;
 pub enum Mix {
     /// Objects drawn by Zipf's law with exponent 0.9.
     Zipf,
-    /// A repeated loop over all objects: twice a cache of half of the footprint.
+    /// A repeated loop over all objects, of twice the size of a cache with half of the footprint.
     Loop,
-    /// A loop of 1.25 times a cache of half of the footprint, between reads of objects that never come back.
+    /// A loop of 1.25 times the size of a cache with half of the footprint, interleaved with reads of objects that
+    /// never recur.
     ShortLoop,
-    /// A hot Zipf set with periodic scans over objects that are read once.
+    /// A hot Zipf set with periodic scans over objects that are read only once.
     ScanZipf,
-    /// Working sets that replace each other, in turn drawn by Zipf's law and read as loops.
+    /// Working sets that replace each other, alternately drawn by Zipf's law and read as loops.
     Phases,
-    /// Reuse by recency: the more objects were read since, the less likely is the next use. Favours LRU.
+    /// Reuse by recency: the more objects were read since the last use, the less likely the next use. Favours LRU.
     Recency,
     /// Queries of Parquet files: small hot footers, column chunks by Zipf's law, occasional full scans.
     Parquet,
@@ -47,7 +48,7 @@ impl Mix {
         }
     }
 
-    /// Returns the accesses of the mix, the same for the same seed.
+    /// Returns the accesses of the mix; the seed determines them.
     pub fn accesses(self, seed: u64) -> Vec<Access> {
         let mut random = SplitMix64Rng::new(seed);
 
@@ -63,15 +64,15 @@ impl Mix {
     }
 }
 
-/// Returns the bytes of all distinct keys of the accesses.
+/// Returns the total size of all distinct keys in the accesses.
 pub fn footprint(accesses: &[Access]) -> ByteSize {
     let sizes: HashMap<_, _> = accesses.iter().map(|access| (access.key, access.bytes)).collect();
     ByteSize::bytes(sizes.values().sum())
 }
 
-/// Renders the hit ratios by bytes of every policy on every mix as a Markdown table.
+/// Renders a Markdown table with the byte hit ratio of every policy on every mix.
 ///
-/// The cache holds 10% and 50% of the footprint of each mix.
+/// The caches hold 10% and 50% of the footprint of each mix.
 pub fn hit_ratio_table(seed: u64) -> String {
     let mut table = String::new();
 
@@ -97,7 +98,7 @@ pub fn hit_ratio_table(seed: u64) -> String {
     table
 }
 
-/// Returns an access to an object of 64 KiB to 1 MiB, in steps of 64 KiB; the key determines its size.
+/// Returns an access to an object of 64 KiB to 1 MiB, in steps of 64 KiB; the seed and the key determine its size.
 fn object(seed: u64, key: u64) -> Access {
     let steps = 1 + SplitMix64Rng::new(seed ^ key).below(16);
     Access { key, bytes: steps * 64 * KIB }
@@ -113,7 +114,7 @@ fn short_loop(seed: u64) -> Vec<Access> {
     const LOOP: u64 = 1000;
     const ROUNDS: u64 = 40;
 
-    // One-time reads make up 3/8 of the footprint, so that half of it is 4/5 of the loop.
+    // One-time reads make up 3/8 of the footprint, so that half of the footprint is 4/5 of the loop.
     const ONE_TIME: u64 = LOOP * 3 / 5;
 
     let mut accesses = Vec::new();
@@ -187,7 +188,7 @@ fn parquet(random: &mut SplitMix64Rng) -> Vec<Access> {
     const CHUNKS: u64 = COLUMNS as u64 * ROW_GROUPS;
     const QUERIES: usize = 12_000;
 
-    /// Number of queries per scan of a whole file.
+    /// Number of queries per full scan of a file.
     const SCAN_EVERY: u64 = 50;
 
     let files = ZipfSampler::new(FILES, 0.7);
@@ -239,7 +240,7 @@ impl SplitMix64Rng {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns a number from 0, inclusive, to 1, exclusive.
+    /// Returns a number in `0.0..1.0`.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

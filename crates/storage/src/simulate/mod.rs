@@ -1,11 +1,11 @@
-//! Simulated hit ratios of a sequence of accesses under each eviction policy, without reading a byte.
+//! Simulates the hit ratios of a sequence of accesses under each eviction policy, without reading any bytes.
 //!
-//! The policies of [`EvictionPolicy`] run in the very implementation that the page cache uses. Two others run beside
-//! them for comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk
-//! buffering", SIGMOD 1993), and the optimum, which knows the future.
+//! The policies of [`EvictionPolicy`] run in the same implementation that the page cache uses. Two others serve as a
+//! comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk buffering",
+//! SIGMOD 1993), and the optimum, which knows the future.
 //!
-//! The same rules apply to every policy: an access to a cached key is a hit, a miss is admitted, and a key larger than
-//! the whole cache passes through without evicting anything.
+//! The same rules apply to every policy: an access to a cached key is a hit, a miss is admitted, and a key larger
+//! than the whole cache bypasses it without evicting anything.
 
 pub(crate) mod mixes;
 
@@ -24,12 +24,12 @@ const LRU_2: &str = "lru-2";
 /// The name under which [`simulate`] reports the optimum.
 const OPTIMUM: &str = "optimum";
 
-/// One read of one cached object, or of a page of it.
+/// One read of a cached object or page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Identifies the object or page.
     pub key: u64,
-    /// Its weight in the cache, in bytes. The same at each access.
+    /// Weight in the cache, in bytes. The same at each access.
     pub bytes: u64,
 }
 
@@ -49,21 +49,20 @@ pub struct HitRatio {
 }
 
 impl HitRatio {
-    /// Returns hits per request, from 0 to 1; 0 if there were no requests.
+    /// Returns the hits per request, from 0 to 1; 0 if there were no requests.
     pub fn by_requests(&self) -> f64 {
         share(self.hits, self.requests)
     }
 
-    /// Returns bytes of hits per byte accessed, from 0 to 1; 0 if there were none.
+    /// Returns the hit bytes per byte accessed, from 0 to 1; 0 if there were none.
     pub fn by_bytes(&self) -> f64 {
         share(self.hit_bytes, self.bytes)
     }
 }
 
-/// Runs the accesses, in order, through an empty cache of `capacity` under each policy.
+/// Simulates the accesses, in order, on an initially empty cache of `capacity` under each policy.
 ///
-/// The result has one entry per policy: those of [`EvictionPolicy::ALL`] in their order, then `lru-2` and
-/// `optimum`.
+/// The result has one entry per policy: those of [`EvictionPolicy::ALL`] in order, then `lru-2` and `optimum`.
 pub fn simulate(accesses: &[Access], capacity: ByteSize) -> Vec<HitRatio> {
     let mut ratios: Vec<_> = EvictionPolicy::ALL
         .into_iter()
@@ -74,12 +73,12 @@ pub fn simulate(accesses: &[Access], capacity: ByteSize) -> Vec<HitRatio> {
     ratios
 }
 
-/// A cache of keys and weights only.
+/// A cache of keys and weights without values.
 trait KeyCache {
-    /// Returns whether the key is cached; counts as a use of it.
+    /// Returns whether the key is cached. Counts as a use of the key.
     fn touch(&mut self, key: u64) -> bool;
 
-    /// Inserts a key that was just missed and weighs no more than the capacity.
+    /// Inserts a key that was just missed and weighs at most the capacity.
     fn admit(&mut self, access: Access);
 }
 
@@ -102,7 +101,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A cache of a policy of [`EvictionPolicy`].
+/// A cache under an [`EvictionPolicy`].
 struct PolicyCache {
     capacity: u64,
     slots: HashMap<u64, EvictionSlot>,
@@ -138,22 +137,22 @@ impl KeyCache for PolicyCache {
     }
 }
 
-/// The times of a key's last use and of the one before, in accesses since the start. Ordered as LRU-2 evicts: keys used
-/// once before those used twice, then by the older of the times that decide.
+/// The times of a key's last two uses, in accesses since the start. Ordered as LRU-2 evicts: keys used once come
+/// before those used twice, then by the older of the deciding times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LastTwoUses {
     before_last: Option<u64>,
     last: u64,
 }
 
-/// LRU-2: evicts the key whose last use but one is oldest; keys used only once go first, the least recent of them
-/// before the others. The times of evicted keys are remembered for the whole sequence.
+/// LRU-2: evicts the key whose second-to-last use is oldest. Keys used only once go first, in LRU order. The times of
+/// evicted keys are remembered for the whole sequence.
 struct Lru2 {
     capacity: u64,
     used: u64,
     clock: u64,
     history: HashMap<u64, LastTwoUses>,
-    /// The cached keys in order of eviction. `LastTwoUses` are distinct, since every access has its own `last`.
+    /// The cached keys in eviction order. `LastTwoUses` are distinct, since every access has its own `last`.
     cached: BTreeMap<LastTwoUses, Access>,
 }
 
@@ -194,23 +193,23 @@ impl KeyCache for Lru2 {
     }
 }
 
-/// The next use of a key that is not used again.
+/// The next use of a key that is never used again.
 const NEVER: u64 = u64::MAX;
 
-/// Evicts the key whose next use is farthest, including the new one: it may pass through.
+/// Evicts the key whose next use is farthest away, which may be the new key: it then bypasses the cache.
 ///
-/// Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966. This is
-/// the optimum if all weights are equal. If they differ, the optimum is a hard problem, and this is a greedy
-/// approximation of it.
+/// Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966. This
+/// is the optimum if all weights are equal. If they differ, finding the optimum is hard, and this is a greedy
+/// approximation.
 struct BeladyCache {
     capacity: u64,
     used: u64,
     clock: usize,
-    /// For each access, the index of the next one to the same key.
+    /// For each access, the index of the next access to the same key.
     next_uses: Vec<u64>,
     /// The next use of each cached key.
     cached: HashMap<u64, u64>,
-    /// Weights of the cached keys, by next use and key. The key distinguishes those that are not used again.
+    /// Weights of the cached keys, by next use and key. The key distinguishes keys that are never used again.
     by_next_use: BTreeMap<(u64, u64), u64>,
 }
 
@@ -234,7 +233,7 @@ impl BeladyCache {
         }
     }
 
-    /// Returns the next use after the access that was touched last.
+    /// Returns the next use after the most recently touched access.
     #[expect(clippy::indexing_slicing, reason = "each access is touched once, in order")]
     fn next_use(&self) -> u64 {
         self.next_uses[self.clock - 1]
@@ -280,7 +279,7 @@ mod tests {
         sequence.bytes().map(|letter| Access { key: letter.into(), bytes: 1 }).collect()
     }
 
-    /// Returns the cache's hits over the sequence: `x` a hit, `.` a miss.
+    /// Returns the cache's hits for the sequence: `x` for a hit, `.` for a miss.
     fn hits(cache: &mut dyn KeyCache, sequence: &str) -> String {
         let mut marks = String::new();
         for access in letters(sequence) {
@@ -299,7 +298,7 @@ mod tests {
 
     #[test]
     fn lru_2_keeps_what_was_used_twice_through_a_scan() {
-        // b was used once and goes at c; c goes at d; d goes at e; a, used twice, stays. LRU loses it.
+        // b, used once, is evicted at c; c at d; d at e; a, used twice, stays. LRU would lose it.
         assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "aabcdea"), ".x....x");
         let mut lru = PolicyCache::new(EvictionPolicy::Lru, ByteSize::bytes(2));
         assert_eq!(hits(&mut lru, "aabcdea"), ".x.....");
@@ -307,15 +306,16 @@ mod tests {
 
     #[test]
     fn lru_2_evicts_the_oldest_last_use_but_one() {
-        // At c: a's last use but one is 1, b's is 2, so a goes though it was used last. Then b hits.
+        // At c: the second-to-last use of a is 1, that of b is 2, so a is evicted though it was used last. Then b
+        // hits.
         assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abbacb"), "..xx.x");
-        // Of two keys used once, the least recent goes: a at c, then b at a.
+        // Of two keys used once, the least recently used one is evicted: a at c, then b at a.
         assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abcacb"), "....x.");
     }
 
     #[test]
     fn lru_2_remembers_the_uses_of_what_it_evicted() {
-        // a goes at c, comes back at 4 with a last use but one of 1, and so outlives the letters used once.
+        // a is evicted at c, comes back at 4 with a second-to-last use of 1, and so outlives the keys used once.
         assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abcadea"), "......x");
     }
 
@@ -326,9 +326,9 @@ mod tests {
 
     #[test]
     fn the_optimum_evicts_what_is_used_last_again() {
-        // At c: of a, b and c, a is used last again.
+        // At c: of a, b and c, the next use of a is the latest.
         assert_eq!(optimum("abcbca", 2), "...xx.");
-        // d is not used again and passes through; a and b stay.
+        // d is never used again and bypasses the cache; a and b stay.
         assert_eq!(optimum("abdab", 2), "...xx");
     }
 
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_use_keeps_a_key_under_lru_and_not_under_fifo() {
-        // Twenty letters fill the cache, c is used again, and three more letters evict three.
+        // Twenty letters fill the cache, c is used again, and three more letters evict three keys.
         let sequence = "abcdefghijklmnopqrst".to_owned() + "c" + "uvw" + "c";
         let last_hit = |policy| {
             let mut cache = PolicyCache::new(policy, ByteSize::bytes(20));

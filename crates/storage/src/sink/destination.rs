@@ -25,7 +25,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Parses a local path, or a URL of the scheme `file`, `s3`, `gs`, `az`, `http` or `https` with options of the
+    /// Parses a local path, or a URL with scheme `file`, `s3`, `gs`, `az`, `http` or `https` and options of the
     /// object_store crate. Fails with [`Error::OriginConfig`], which contains no credentials.
     pub fn parse(url: &str, options: &[(String, String)]) -> Result<Self> {
         let Some((scheme, _)) = url.split_once("://") else {
@@ -46,8 +46,8 @@ impl Destination {
         Ok(Self::Object { origin, path })
     }
 
-    /// Returns the destination at `path` in `origin`: the file that the origin reads for this path if it is a local
-    /// folder, and the object otherwise.
+    /// Returns the destination for `path` in `origin`: the corresponding file if the origin is a local folder, the
+    /// object otherwise.
     pub fn in_origin(origin: &Origin, path: &Path) -> Self {
         match origin.folder() {
             Some(folder) if path.is_root() => Self::File(folder.root().to_owned()),
@@ -72,7 +72,7 @@ impl Destination {
         }
     }
 
-    /// Appends a relative path, whose segments are separated by `/`. In an object store, fails with
+    /// Appends a relative path whose segments are separated by `/`. In an object store, fails with
     /// [`Error::ImpossiblePath`] if it is not a valid path.
     pub fn join(&self, name: &str) -> Result<Self> {
         match self {

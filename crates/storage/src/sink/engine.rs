@@ -1,7 +1,7 @@
-//! The thread of a group of sinks: submits slots to a ring, and ensures that each is written whole.
+//! The thread of a group of sinks: submits slots to a ring, and ensures that each is fully written.
 //!
-//! Short writes are continued, interrupted ones are retried, and the first error of a file is kept: nothing is written
-//! to it after that. Nothing is freed before the system is done with it.
+//! Short writes are continued and interrupted ones are retried. The first error of a file is kept, and nothing more
+//! is written to that file. No buffer is freed before the system is done with it.
 
 use std::{
     io,
@@ -16,15 +16,15 @@ use tokio::sync::oneshot;
 
 use super::ring::{SinkFile, SlotWrite, WriteRing};
 
-/// Maximum interruptions of a write in a row before it fails.
+/// Maximum number of consecutive interruptions before a write fails.
 const MAX_RETRIES: u32 = 1_000;
-/// Bytes preallocated at once if the file system would otherwise allocate at every direct write.
+/// Bytes to preallocate at once if the file system would otherwise allocate at every direct write.
 const AHEAD: u64 = 64 << 20;
 
-/// A command of a sink to the thread.
+/// A command from a sink to the thread.
 pub(super) enum SinkCommand {
     Write(SlotWrite),
-    /// Replies as soon as no write of the file is in flight.
+    /// Replies once no write of the file is in flight.
     Drain(Arc<SinkFile>, oneshot::Sender<()>),
 }
 
@@ -72,8 +72,8 @@ impl<R: WriteRing> SinkEngine<R> {
         self.ring.submit(write);
     }
 
-    /// Preallocates space ahead of direct writes, which are faster then. If that is refused, writes continue without:
-    /// if there is no space for them either, they fail themselves.
+    /// Preallocates space ahead of direct writes, which makes them faster. If that fails, writes continue without: if
+    /// they lack space too, they fail by themselves.
     fn allocate(&mut self, write: &SlotWrite) {
         if !write.target.direct {
             return;
@@ -89,7 +89,7 @@ impl<R: WriteRing> SinkEngine<R> {
         let length = (end - state.allocated).next_multiple_of(AHEAD);
         state.allocated = match self.ring.allocate(&write.target.file, from, length) {
             Ok(()) => from + length,
-            // Less than the requested space may still fit: into the file system, a quota, or the largest file.
+            // Less than the requested space may still fit into the file system, the quota or the file size limit.
             Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => end,
             Err(error) => {
                 tracing::debug!(path = %write.target.path.display(), %error, "no room is asked for ahead of writes");
@@ -135,7 +135,7 @@ impl<R: WriteRing> SinkEngine<R> {
     fn notify_drained(&mut self) {
         let drained = |(target, _): &mut (Arc<SinkFile>, _)| target.state.lock().pending == 0;
         for (_, tell) in self.draining.extract_if(.., drained) {
-            // The receiver is gone if the sink was dropped meanwhile.
+            // The receiver is gone if the sink was dropped in the meantime.
             let _ = tell.send(());
         }
     }
@@ -155,7 +155,7 @@ mod tests {
 
     const SLOT: usize = 4096;
 
-    /// Positioned writes on a file system with a scripted result of preallocation.
+    /// Positioned writes on a file system where preallocation has scripted results.
     struct ScriptedAllocate {
         writes: PositionedWrites,
         answer: rustix::io::Result<()>,

@@ -33,17 +33,17 @@ pub(super) struct FileSink {
     durability: Durability,
     /// The slot being filled.
     slot: Option<WriteSlot>,
-    /// Bytes in slots that were submitted.
+    /// Bytes in submitted slots.
     handed: u64,
-    /// Set while a write is unfinished: then it is unknown which of its bytes the file has.
+    /// Set while a write is unfinished: if it is dropped, it is unknown which of its bytes the file contains.
     is_torn: bool,
 }
 
-/// The staging location of a file, and its final name.
+/// Staging location of a file, and its final name.
 pub(super) enum StagingLocation {
-    /// In the directory of its path.
+    /// In the directory of the final path.
     Beside(PathBuf),
-    /// In a folder with others.
+    /// In a folder shared with other files.
     In(Arc<StagedFolder>, String),
 }
 
@@ -51,13 +51,13 @@ pub(super) enum StagingLocation {
 pub(super) struct FileSinkContext {
     pub(super) commands: Sender<SinkCommand>,
     pub(super) pool: SlotPool,
-    /// Writes bypass the system's cache if the file system supports it.
+    /// Set if writes bypass the system's cache where the file system supports that.
     pub(super) direct: bool,
     pub(super) durability: Durability,
 }
 
 impl FileSink {
-    /// Creates a file that appears under its name when it is published.
+    /// Creates a file that appears under its name once it is published.
     pub(super) async fn create(
         name: StagingLocation,
         overwrite: Overwrite,
@@ -112,7 +112,7 @@ impl FileSink {
     }
 }
 
-/// Returns the error for a write that was dropped before it ended.
+/// Returns the error for a write that was dropped before it finished.
 pub(super) fn torn() -> io::Error {
     io::Error::other("an earlier write was given up half-way")
 }
@@ -160,7 +160,7 @@ impl Sink for FileSink {
 
         let (drained, is_drained) = oneshot::channel();
         self.send(SinkCommand::Drain(self.target.clone(), drained))?;
-        // An error means that the thread is gone, which the check below does not see.
+        // An error means that the thread has ended, which the check below does not detect.
         is_drained
             .await
             .map_err(|_| Error::write(&self.target.path, io::Error::other("the thread ended early")))?;
@@ -196,7 +196,7 @@ impl Drop for FileSink {
             self.member.give(slot);
         }
         if self.staged.is_some() {
-            // The unwritten rest need not be written.
+            // The unwritten rest is no longer needed.
             self.target.fail(io::ErrorKind::Interrupted.into());
         }
     }
@@ -242,7 +242,7 @@ fn target(path: PathBuf, file: File, direct: bool) -> SinkFile {
     SinkFile { file, path, direct, state: Mutex::default() }
 }
 
-/// Runs work on a thread that may wait for the file system. A process that is terminated waits for it.
+/// Runs work on a thread that may block on the file system. A process that exits waits for it.
 pub(super) async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,

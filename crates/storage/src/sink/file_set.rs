@@ -1,4 +1,4 @@
-//! A set of files or objects below one location that appear together, when all of them are complete.
+//! A set of files or objects below one location that appear together, once all of them are complete.
 
 use std::{
     collections::HashSet,
@@ -23,44 +23,43 @@ use crate::{Error, Result};
 /// A predicate on the name of a file.
 pub(crate) type FileNameFilter = fn(&str) -> bool;
 
-/// Files that are written below a folder or prefix. None is visible before [`FileSet::publish`]; dropped without it,
-/// they leave nothing.
+/// Files written below a folder or prefix. None is visible before [`FileSet::publish`]; if the set is dropped
+/// instead, all are removed.
 ///
-/// Files are renamed one after the other. A process that is killed meanwhile leaves some of the files, each of them
-/// complete.
+/// Files are renamed one by one. If the process is killed meanwhile, some of the files exist, each of them complete.
 #[derive(Debug)]
 pub struct FileSet {
     sinks: Sinks,
     base: Destination,
     overwrite: Overwrite,
-    /// Set if other files may exist.
+    /// Set if other files may already exist.
     is_beside: bool,
-    /// Staging folder of local files until they are published.
+    /// Staging folder of local files, until they are published.
     folder: Option<Arc<StagedFolder>>,
     sealed: Vec<(String, Sealed)>,
-    /// Files that refer to the others.
+    /// Files that reference the others.
     last: Vec<(String, Sealed)>,
 }
 
-/// An existing file.
+/// A file that exists at the location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Its name, relative to the location of the set, with slashes between the names of folders.
+    /// Name relative to the location of the set, with folders separated by slashes.
     pub name: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl FileSet {
-    /// Begins a set of files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when
-    /// they are published. Files and folders whose names begin with a dot or an underscore do not count.
+    /// Begins a set of files below `base`. With [`Overwrite::Refuse`], no files may exist there, neither now nor when
+    /// the set is published. Files and folders whose names begin with a dot or an underscore do not count.
     #[boxed]
     pub async fn create(sinks: Sinks, base: Destination, overwrite: Overwrite) -> Result<Self> {
         Self::begin(sinks, base, overwrite, false).await
     }
 
-    /// Begins a set of files below `base`, beside existing ones. None of those is replaced: publishing fails with
-    /// [`Error::Exists`] if a name is taken.
+    /// Begins a set of files below `base` in addition to existing ones. None of those is replaced: publishing fails
+    /// with [`Error::Exists`] if a name is taken.
     #[boxed]
     pub async fn beside(sinks: Sinks, base: Destination) -> Result<Self> {
         Self::begin(sinks, base, Overwrite::Refuse, true).await
@@ -82,7 +81,7 @@ impl FileSet {
         Ok(set)
     }
 
-    /// Opens a file of this name, which may contain folders. Once sealed, it is passed to [`FileSet::add`].
+    /// Opens a file with this name, which may contain folders. Once sealed, pass it to [`FileSet::add`].
     #[boxed]
     pub async fn open(&self, name: &str) -> Result<Box<dyn Sink>> {
         match &self.folder {
@@ -103,16 +102,16 @@ impl FileSet {
         self.sealed.push((name.into(), sealed));
     }
 
-    /// Adds a complete file that refers to others: it gets its name after them, and if files are durable, only once the
-    /// others survive a loss of power.
+    /// Adds a complete file that references others: it is published after them and, if files are durable, only once
+    /// the others would survive a power loss.
     pub fn add_last(&mut self, name: impl Into<String>, sealed: Sealed) {
         self.last.push((name.into(), sealed));
     }
 
-    /// Gives all files their names, then removes files of earlier writes for which `is_replaced` returns true; it is
-    /// called with names below the location, other than those just written. Returns the names.
+    /// Publishes all files, then removes files of earlier writes for which `is_replaced` returns true. It is called
+    /// with names below the location, other than those just published. Returns the names.
     ///
-    /// After an error no local file was added if overwriting is refused. Otherwise some may have been added or
+    /// If overwriting is refused, no local file has been added after an error. Otherwise some may have been added or
     /// replaced, each of them complete.
     #[boxed]
     pub async fn publish(mut self, is_replaced: FileNameFilter) -> Result<Vec<String>> {
@@ -126,9 +125,10 @@ impl FileSet {
         synced.map(|()| names)
     }
 
-    /// Gives all files their names, and then removes the files `old`. Returns the names.
+    /// Publishes all files, then removes the files `old`. Returns the names.
     ///
-    /// A process that is killed meanwhile leaves old and new files, and always all of at least one of the two sets.
+    /// If the process is killed meanwhile, old and new files may coexist, and at least one of the two sets is
+    /// complete.
     #[boxed]
     pub async fn publish_instead_of(mut self, mut old: Vec<String>) -> Result<Vec<String>> {
         let (names, synced) = self.publish_all().await?;
@@ -137,7 +137,7 @@ impl FileSet {
         synced.map(|()| names)
     }
 
-    /// Gives all files their names. Returns the names, and the outcome of making them durable.
+    /// Publishes all files. Returns the names, and the outcome of making them durable.
     async fn publish_all(&mut self) -> Result<(Vec<String>, Result<()>)> {
         self.check().await?;
         let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
@@ -146,7 +146,7 @@ impl FileSet {
             std::mem::take(&mut self.last).into_iter().unzip();
         names.extend(last_names);
 
-        // From here on the files keep it: giving them their names is not interrupted half-way.
+        // From here on, the files own the folder: publishing them is not interrupted half-way.
         self.folder = None;
         match Sealed::publish_all([sealed, last]).await {
             published @ (Ok(()) | Err(Error::Unsynced { .. })) => Ok((names, published)),
@@ -154,7 +154,7 @@ impl FileSet {
         }
     }
 
-    /// Checks that no existing file must not be replaced.
+    /// Fails if a file exists that must not be replaced.
     async fn check(&self) -> Result<()> {
         let is_refused =
             self.overwrite == Overwrite::Refuse && !self.is_beside && !self.names().await?.is_empty();
@@ -165,8 +165,8 @@ impl FileSet {
         Ok(self.files().await?.into_iter().map(|file| file.name).collect())
     }
 
-    /// Returns all existing files, including those of other writers. Files and folders whose names begin with a dot or
-    /// an underscore are left out.
+    /// Returns all existing files, including those of other writers. Files and folders whose names begin with a dot
+    /// or an underscore are omitted.
     #[boxed]
     pub async fn files(&self) -> Result<Vec<FoundFile>> {
         match &self.base {
@@ -196,7 +196,7 @@ impl FileSet {
         }
     }
 
-    /// Reads the last bytes of an existing file, at most `len` of them; `None` if it no longer exists.
+    /// Reads up to `len` bytes from the end of an existing file; `None` if it no longer exists.
     #[boxed]
     pub async fn tail(&self, file: &FoundFile, len: u64) -> Result<Option<Bytes>> {
         let start = file.size.saturating_sub(len);
@@ -228,11 +228,11 @@ impl FileSet {
                 let remove = move || {
                     for name in names {
                         match fs::remove_file(path.join(&name)) {
-                            // Another process may have removed it meanwhile.
+                            // Another process may have removed it in the meantime.
                             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                             removed => removed?,
                         }
-                        // Folders that are empty now are removed with it.
+                        // Also remove folders that are now empty.
                         let above = LocalPath::new(&name).ancestors().skip(1);
                         let above = above.filter(|folder| !folder.as_os_str().is_empty());
                         let _ = above.map(|folder| path.join(folder)).try_for_each(fs::remove_dir);
@@ -284,7 +284,7 @@ fn list(folder: &LocalPath, below: &str, files: &mut Vec<FoundFile>) -> io::Resu
         if entry.file_type()?.is_dir() {
             list(&entry.path(), &format!("{name}/"), files)?;
         } else {
-            // A dangling link is a file, too.
+            // A dangling link counts as a file, too.
             let size = fs::metadata(entry.path()).map_or(0, |found| found.len());
             files.push(FoundFile { name, size });
         }

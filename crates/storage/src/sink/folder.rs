@@ -4,7 +4,8 @@
 //! .stylobate.<16 hexadecimal digits>.part/     in the target folder, locked by the process that writes
 //! ```
 //!
-//! An unlocked one was left by a process that was killed; the next writer to the same folder removes it.
+//! An unlocked folder was left behind by a process that was killed; the next writer to the same target folder removes
+//! it.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -20,12 +21,12 @@ use crate::{Error, Result};
 const PREFIX: &str = ".stylobate.";
 const SUFFIX: &str = ".part";
 
-/// A locked staging folder. When it is closed or dropped, it is removed with its content.
+/// A locked staging folder. Closing or dropping it removes it with its content.
 #[derive(Debug)]
 pub(super) struct StagedFolder {
     path: PathBuf,
     staged: PathBuf,
-    /// Folders that were created for it, the innermost first: removed again if they stay empty.
+    /// Folders created for it, innermost first: removed again if they remain empty.
     made: Vec<PathBuf>,
     is_closed: RwLock<bool>,
     _lock: File,
@@ -33,7 +34,7 @@ pub(super) struct StagedFolder {
 }
 
 impl StagedFolder {
-    /// Creates it and missing folders, and removes leftovers of other processes.
+    /// Creates the staging folder and any missing parents, and removes leftovers of other processes.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let failed = |source: io::Error| Error::write(path, source);
         let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
@@ -44,7 +45,7 @@ impl StagedFolder {
         loop {
             let staged = path.join(format!("{PREFIX}{:016x}{SUFFIX}", rand::random::<u64>()));
             fs::create_dir(&staged).map_err(failed)?;
-            // Another process that removes leftovers may come before it is locked.
+            // Another process that removes leftovers may delete it before it is locked.
 
             let Ok(lock) = File::open(&staged) else { continue };
             let is_lost = matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
@@ -62,8 +63,8 @@ impl StagedFolder {
         self.path.join(name)
     }
 
-    /// Returns the folders whose entries may change when a file is published in `folder`: that one, and its ancestors
-    /// as far as they may be new.
+    /// Returns the folders whose entries may change when a file is published in `folder`: that folder, and its
+    /// ancestors as far as they may be new.
     pub(super) fn around(&self, folder: &Path) -> Vec<PathBuf> {
         let within =
             folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);
@@ -71,7 +72,7 @@ impl StagedFolder {
         within.chain([self.path.as_path()]).chain(made).map(Path::to_owned).collect()
     }
 
-    /// Creates something at the staging path of a file. Fails once the folder is closed.
+    /// Creates an entry at the staging path of a file. Fails once the folder is closed.
     pub(super) fn make<T>(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let is_closed = self.is_closed.read();
         if *is_closed {
@@ -83,7 +84,8 @@ impl StagedFolder {
         make(&self.staged.join(name))
     }
 
-    /// Removes the folder and its content. Concurrent writers into it leave nothing, and can create nothing new.
+    /// Removes the folder and its content. Files of concurrent writers are removed too, and no new ones can be
+    /// created.
     pub(super) fn close(&self) {
         let mut is_closed = self.is_closed.write();
         if std::mem::replace(&mut *is_closed, true) {
@@ -92,7 +94,7 @@ impl StagedFolder {
         if let Err(error) = fs::remove_dir_all(&self.staged) {
             tracing::warn!(path = %self.staged.display(), %error, "unfinished files not removed");
         }
-        // Fails for the first that is not empty, and for its ancestors.
+        // Fails at the first folder that is not empty, and so keeps its ancestors.
         let _ = self.made.iter().try_for_each(fs::remove_dir);
     }
 }
@@ -103,7 +105,7 @@ impl Drop for StagedFolder {
     }
 }
 
-/// Returns the folder, or the current one for an empty path.
+/// Returns the folder, or the current directory for an empty path.
 pub(super) fn folder_or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }

@@ -7,8 +7,8 @@
 //!           Sealed::publish -> the name, and all of it durable
 //! ```
 //!
-//! A sink that fails returns the error at the next write and when it is finished. A dropped sink leaves nothing, and
-//! neither does a sealed one that is not published. A [`FileSet`] publishes many at once.
+//! A sink that fails returns the error on the next write and when it is finished. Dropping a sink removes its output,
+//! and so does dropping a sealed one that was not published. A [`FileSet`] publishes several at once.
 
 mod destination;
 mod engine;
@@ -48,59 +48,59 @@ use self::{
 };
 use crate::{ByteSize, Error, Result};
 
-/// A writer that takes bytes in order, and makes a file or an object of them.
+/// A writer that turns bytes, written in order, into a file or an object.
 #[async_trait]
 pub trait Sink: Send {
-    /// Appends bytes. Waits while earlier bytes are not written yet, and may return their error. After an error, or if
-    /// this was dropped before it ended, the sink can only be dropped: any other call fails.
+    /// Appends bytes. Waits while earlier bytes are being written, and may return their error. After an error, or if
+    /// this future was dropped before it finished, the sink can only be dropped: any other call fails.
     async fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Returns the number of bytes written so far.
     fn position(&self) -> u64;
 
-    /// Returns the number of bytes that it holds in memory.
+    /// Returns the number of bytes that the sink holds in memory.
     fn memory(&self) -> usize;
 
-    /// Writes the remaining bytes. Then only the name is missing.
+    /// Writes the remaining bytes. Only the name is then missing.
     async fn seal(self: Box<Self>) -> Result<Sealed>;
 
-    /// Writes the remaining bytes and gives the file or object its name. Returns its size in bytes. After an error the
-    /// name is absent, or unchanged; but see [`Error::Unsynced`].
+    /// Writes the remaining bytes and gives the file or object its name. Returns its size in bytes. After an error,
+    /// the name is absent or unchanged; but see [`Error::Unsynced`].
     async fn finish(self: Box<Self>) -> Result<u64> {
         self.seal().await?.publish().await
     }
 }
 
-/// Handling of an existing file or object of the same name.
+/// Handling of an existing file or object with the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
     /// Replaces it atomically.
     #[default]
     Replace,
-    /// Keeps it, and publishing fails with [`Error::Exists`]. This covers one that appeared while the new one was
-    /// written: always for local files and for objects of one part. For an object of several parts it is checked a
-    /// moment before, since stores cannot complete an upload on a condition.
+    /// Keeps it: publishing fails with [`Error::Exists`]. This includes one that appeared while the new one was
+    /// written: always for local files and for objects of one part. For an object of several parts, it is checked
+    /// just before completion, since stores cannot complete an upload conditionally.
     Refuse,
 }
 
-/// The way of writing local files.
+/// The method of writing local files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SinkKind {
-    /// The fastest one in benchmarks.
+    /// The fastest method in benchmarks.
     #[default]
     Auto,
-    /// Positioned writes from a thread.
+    /// Positioned writes on a thread.
     Thread,
-    /// io_uring, through the system's cache; a thread if the system has no io_uring.
+    /// io_uring through the system's cache; a thread if the system does not support io_uring.
     IoUring,
-    /// io_uring, past the system's cache.
+    /// io_uring, bypassing the system's cache.
     IoUringDirect,
 }
 
 /// The durability of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// It survives a loss of power.
+    /// It survives a power loss.
     #[default]
     Fsync,
     /// It survives the end of the process.
@@ -118,13 +118,13 @@ pub struct SinkOptions {
     parts: usize,
 }
 
-/// Bytes of one write to the system.
+/// Size of one write to the system.
 const SLOT_SIZE: ByteSize = ByteSize::mib(1);
-/// Slots in flight.
+/// Number of slots in flight.
 const SLOTS: usize = 8;
-/// Bytes of a part of an object: an object has at most 10,000 parts.
+/// Size of a part of an object: an object has at most 10,000 parts.
 const PART_SIZE: ByteSize = ByteSize::mib(16);
-/// Parts of an object in flight.
+/// Number of parts of an object in flight.
 const PARTS: usize = 4;
 
 impl Default for SinkOptions {
@@ -141,26 +141,26 @@ impl Default for SinkOptions {
 }
 
 impl SinkOptions {
-    /// Sets the way of writing local files. Default: the fastest one in benchmarks.
+    /// Sets the method of writing local files. Default: the fastest one in benchmarks.
     pub fn with_kind(mut self, kind: SinkKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// Sets the durability of a finished file. Default: it survives a loss of power.
+    /// Sets the durability of a finished file. Default: it survives a power loss.
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Sets the number of slots in flight, and the bytes of each. Default: 8 of 1 MiB.
+    /// Sets the number of slots in flight, and their size. Default: 8 of 1 MiB.
     pub fn with_slots(mut self, slots: usize, size: ByteSize) -> Self {
         self.slots = slots;
         self.slot_size = size;
         self
     }
 
-    /// Sets the number of parts of an object in flight, and the bytes of each. Default: 4 of 16 MiB.
+    /// Sets the number of parts of an object in flight, and their size. Default: 4 of 16 MiB.
     pub fn with_parts(mut self, parts: usize, size: ByteSize) -> Self {
         self.parts = parts;
         self.part_size = size;
@@ -168,14 +168,14 @@ impl SinkOptions {
     }
 }
 
-/// A factory of sinks, which share a thread and slots. Cheap to clone.
+/// A factory of sinks that share a thread and slots. Cheap to clone.
 #[derive(Clone)]
 pub struct Sinks {
     options: Arc<SinkOptions>,
     files: Arc<parking_lot::Mutex<Option<FileEngineHandle>>>,
 }
 
-/// The shared state of sinks of local files, created with the first of them.
+/// Shared state of the sinks of local files, created with the first of them.
 #[derive(Clone)]
 struct FileEngineHandle {
     commands: std::sync::mpsc::Sender<SinkCommand>,
@@ -206,7 +206,7 @@ impl Sinks {
         Box::new(ObjectSink::new(store, path, bytes, self.options.parts, overwrite))
     }
 
-    /// Opens a file or an object. An existing one that must not be replaced is an error before anything is written.
+    /// Opens a file or an object. Fails before writing anything if an existing one must not be replaced.
     #[boxed]
     pub async fn open(&self, destination: &Destination, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
         if overwrite == Overwrite::Refuse && destination.exists().await? {
@@ -253,7 +253,7 @@ impl Sinks {
         self.begin_or_thread(Err::<PositionedWrites, _>(io::ErrorKind::Unsupported.into()), kind)
     }
 
-    /// Starts the thread with a ring, or with positioned writes if there is none.
+    /// Starts the thread with a ring, or with positioned writes if the ring cannot be created.
     fn begin_or_thread(
         &self,
         ring: io::Result<impl WriteRing + Send + 'static>,
@@ -305,7 +305,7 @@ impl fmt::Display for Durability {
     }
 }
 
-/// The error of an unknown durability.
+/// The error for an unknown durability.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no durability {0:?}: fsync or none")]
 pub struct UnknownDurabilityError(pub String);
@@ -322,7 +322,7 @@ impl FromStr for Durability {
     }
 }
 
-/// The error of an unknown kind of sink.
+/// The error for an unknown kind of sink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no sink {0:?}: auto, thread, io_uring or io_uring_direct")]
 pub struct UnknownSinkError(pub String);

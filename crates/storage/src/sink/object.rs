@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 use super::{Overwrite, Sealed, Sink, file::torn, unfinished::UnfinishedWriteGuard};
 use crate::{Error, Result};
 
-/// Maximum parts of an object that stores accept.
+/// Maximum number of parts that stores accept for an object.
 const MAX_PARTS: u64 = 10_000;
-/// Initial capacity of a part, which grows as it is filled: many sinks may be open, most of them little used.
+/// Initial capacity of a part, which grows as it is filled: many sinks may be open, most of them barely used.
 const FIRST_ROOM: usize = 64 << 10;
-/// Maximum bytes of an object that is held in memory until it is published.
+/// Maximum size of an object that is held in memory until it is published.
 const HELD: usize = 64 << 10;
 
 pub(super) struct ObjectSink {
@@ -28,9 +28,9 @@ pub(super) struct ObjectSink {
     position: u64,
     upload: Option<Box<dyn MultipartUpload>>,
     under_way: JoinSet<object_store::Result<()>>,
-    /// The first error: nothing is sent after it.
+    /// The first error: nothing is sent afterwards.
     error: Option<Error>,
-    /// Set while a write is unfinished: then it is unknown how many of its bytes were taken.
+    /// Set while a write is unfinished: if it is dropped, it is unknown how many of its bytes were taken.
     is_torn: bool,
 }
 
@@ -57,7 +57,7 @@ impl ObjectSink {
         }
     }
 
-    /// Sets an upload that was begun already.
+    /// Sets an upload that has already begun.
     #[cfg(test)]
     pub(super) fn with_upload(mut self, upload: Box<dyn MultipartUpload>) -> Self {
         self.upload = Some(upload);
@@ -126,7 +126,7 @@ impl ObjectSink {
         Ok(())
     }
 
-    /// Doubles the capacity of the part, up to the size of parts.
+    /// Doubles the capacity of the part, up to the part size.
     fn make_room(&mut self, more: usize) {
         let wanted = self.part.len() + more;
         if wanted > self.part.capacity() {
@@ -136,7 +136,7 @@ impl ObjectSink {
         }
     }
 
-    /// Sends the remaining bytes, unless they are few.
+    /// Sends the remaining bytes, unless the whole object is small.
     async fn send_rest(&mut self) -> Result<()> {
         let is_little = self.upload.is_none() && self.part.len() <= HELD;
         if !is_little && !self.part.is_empty() {
@@ -159,7 +159,7 @@ impl ObjectSink {
         put.map(drop).map_err(|error| self.failed(error))
     }
 
-    /// Completes the object from the parts, or puts it.
+    /// Completes the object from its parts, or puts it in one request.
     async fn join(&mut self) -> Result<()> {
         if self.upload.is_none() {
             return self.put().await;

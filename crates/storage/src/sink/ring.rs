@@ -1,4 +1,4 @@
-//! Backends that write slots to files: a thread's own calls, or io_uring; tests replace them.
+//! Backends that write slots to files: a thread's own calls or io_uring; tests replace them.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
@@ -12,18 +12,18 @@ use super::slot::{SlotPool, WriteSlot};
 pub(super) struct SinkFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
-    /// Writes past the system's cache, in whole blocks.
+    /// Set if writes bypass the system's cache, in whole blocks.
     pub(super) direct: bool,
     pub(super) state: Mutex<SinkFileState>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct SinkFileState {
-    /// Slots that were submitted and are not written yet.
+    /// Number of submitted slots that are not written yet.
     pub(super) pending: usize,
     /// The first error.
     pub(super) error: Option<Arc<io::Error>>,
-    /// End of the range for which allocation was requested, successfully or not.
+    /// End of the range for which preallocation was requested, successfully or not.
     pub(super) allocated: u64,
 }
 
@@ -32,7 +32,7 @@ impl SinkFile {
         self.state.lock().error.clone()
     }
 
-    /// Records an error, unless there was one before.
+    /// Records an error, unless there already is one.
     pub(super) fn fail(&self, error: io::Error) {
         self.state.lock().error.get_or_insert_with(|| Arc::new(error));
     }
@@ -45,9 +45,9 @@ pub(super) struct SlotWrite {
     pub(super) slot: WriteSlot,
     /// Offset of the slot in the file.
     pub(super) offset: u64,
-    /// Bytes of the slot that are written.
+    /// Number of bytes of the slot that are written.
     pub(super) done: usize,
-    /// Retries in a row.
+    /// Number of consecutive retries.
     pub(super) again: u32,
     /// The pool that the slot returns to.
     pub(super) pool: SlotPool,
@@ -59,25 +59,26 @@ impl SlotWrite {
         self.slot.bytes().get(self.done..).unwrap_or_default()
     }
 
-    /// Returns the offset of the rest in the file.
+    /// Returns the offset of the unwritten rest in the file.
     pub(super) fn position(&self) -> u64 {
         self.offset + self.done as u64
     }
 }
 
-/// A backend that writes slots in any order. The caller gets a slot back with the outcome; until then the ring owns it,
-/// since the system may read it.
+/// A backend that writes slots in any order. The ring owns a slot until it returns it with the outcome, since the
+/// system may read its memory.
 pub(super) trait WriteRing {
-    /// Begins to write the rest of a slot.
+    /// Begins to write the unwritten rest of a slot.
     fn submit(&mut self, write: SlotWrite);
 
-    /// Waits for a submitted write: fewer bytes may be written than were left. `None` if none is in flight.
+    /// Waits for a submitted write, which may have written fewer bytes than were left. `None` if no write is in
+    /// flight.
     fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)>;
 
     /// Returns the number of writes in flight.
     fn under_way(&self) -> usize;
 
-    /// Preallocates a part of a file, whose size stays the same.
+    /// Preallocates a range of a file without changing its size.
     fn allocate(&mut self, file: &File, from: u64, length: u64) -> rustix::io::Result<()> {
         rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, from, length))
     }

@@ -1,4 +1,4 @@
-//! A complete file or object without its name.
+//! A complete file or object that has no name yet.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Maximum objects that are completed at a time.
+/// Maximum objects completed concurrently.
 const OBJECTS: usize = 16;
 
-/// The output of a sink, complete and not visible yet. Dropped without [`Sealed::publish`], it is removed.
+/// The output of a sink, complete but not visible yet. Dropping it without [`Sealed::publish`] removes it.
 pub struct Sealed {
     kind: SealedKind,
     bytes: u64,
@@ -22,14 +22,14 @@ pub struct Sealed {
 
 enum SealedKind {
     File(SealedFile),
-    /// An upload is `Send` and not `Sync`; a mutex that is never locked makes its holder `Sync`.
+    /// An upload is `Send` but not `Sync`; a mutex that is never locked makes its holder `Sync`.
     Object(Mutex<Box<ObjectSink>>),
 }
 
 /// A local file under its staging name.
 pub(super) struct SealedFile {
     staged: StagedFile,
-    /// Keeps other processes from removing it as a leftover.
+    /// Keeps other processes from removing the file as a leftover.
     lock: Option<Arc<SinkFile>>,
     overwrite: Overwrite,
     durable: bool,
@@ -50,20 +50,20 @@ impl Sealed {
         Self { kind: SealedKind::Object(Mutex::new(Box::new(sink))), bytes }
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Gives it its name, and returns its size in bytes.
+    /// Gives the file or object its name, and returns its size in bytes.
     #[boxed]
     pub async fn publish(self) -> Result<u64> {
         let bytes = self.bytes;
         Self::publish_all([vec![self], Vec::new()]).await.map(|()| bytes)
     }
 
-    /// Publishes many, and then those that refer to them. The names of local files are given by a thread that does not
-    /// stop between two of them.
+    /// Publishes many outputs, and then those that reference them. Local files are published by a thread that does
+    /// not stop between two of them.
     pub(super) async fn publish_all(steps: [Vec<Self>; 2]) -> Result<()> {
         let mut files = [Vec::new(), Vec::new()];
         for (sealed, files) in steps.into_iter().zip(&mut files) {
@@ -85,9 +85,9 @@ impl Sealed {
     }
 }
 
-/// Gives files their names. If one fails, new names given before are removed again.
+/// Publishes files. If one fails, the new names given before it are removed again.
 fn publish_files(steps: [Vec<SealedFile>; 2]) -> Result<()> {
-    // Files on their own were synced when they were sealed.
+    // Files that are staged alone were synced when they were sealed.
     let unsynced = steps.iter().flatten().filter(|file| file.durable && !file.staged.is_alone());
     let unsynced = unsynced.map(|file| file.staged.staged_path().to_owned()).collect();
     sync_all(unsynced).map_err(|(path, error)| Error::write(path, error))?;
@@ -111,7 +111,7 @@ fn publish_files(steps: [Vec<SealedFile>; 2]) -> Result<()> {
         }
 
         if let Err((path, error)) = sync_all(folders.into_iter().collect()) {
-            // They have their names, and the others get theirs.
+            // These have their names; the others still get theirs.
             published = Err(Error::Unsynced { path, source: Arc::new(error) });
         }
     }

@@ -1,4 +1,4 @@
-//! Buffers of writes to a file: each has one owner at a time, the sink, the ring or the pool.
+//! Buffers for writes to a file, each owned by the sink, the ring or the pool at any time.
 
 use std::sync::{
     Arc,
@@ -8,13 +8,13 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// Alignment of direct writes: offsets, lengths and addresses.
+/// Alignment of offsets, lengths and addresses of direct writes.
 pub(super) const BLOCK: usize = 4096;
 
-/// Number of slots created in this process.
+/// Number of slots created by this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// A buffer that begins at a multiple of [`BLOCK`].
+/// A buffer aligned to [`BLOCK`].
 #[derive(Debug)]
 pub(super) struct WriteSlot {
     /// Never grown, so that its address is stable.
@@ -23,12 +23,12 @@ pub(super) struct WriteSlot {
     capacity: usize,
     used: usize,
     index: u16,
-    /// Unlike its index and address, unique among all slots.
+    /// Unique among all slots, unlike the index and the address.
     id: u64,
 }
 
 impl WriteSlot {
-    /// Creates an empty slot of `capacity` bytes, a multiple of [`BLOCK`]. The index is unique within the pool.
+    /// Creates an empty slot of `capacity` bytes, a multiple of [`BLOCK`]. The index must be unique within the pool.
     fn new(index: u16, capacity: usize) -> Self {
         let memory = vec![0; capacity + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
@@ -41,12 +41,12 @@ impl WriteSlot {
         Self::new(self.index, self.capacity)
     }
 
-    /// Returns its index within the pool.
+    /// Returns the index within the pool.
     pub(super) fn index(&self) -> u16 {
         self.index
     }
 
-    /// Returns the id that distinguishes it from slots that had its index, and perhaps its address, before.
+    /// Returns the id, which distinguishes the slot from earlier ones with the same index or address.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
@@ -76,7 +76,7 @@ impl WriteSlot {
         rest
     }
 
-    /// Adds zeros up to a multiple of [`BLOCK`].
+    /// Appends zeros up to a multiple of [`BLOCK`].
     pub(super) fn pad(&mut self) {
         let padded = self.used.next_multiple_of(BLOCK).min(self.capacity);
         let range = self.start + self.used..self.start + padded;
@@ -85,9 +85,9 @@ impl WriteSlot {
     }
 }
 
-/// The slots of a group of sinks: one for each sink to fill, and some more that are being written.
+/// The slots of a group of sinks: one for each sink to fill, and some extra ones that are being written.
 ///
-/// This way no sink that fills a slot waits for another one that does, however many files one task writes in turns.
+/// So a sink that fills a slot never waits for another one that does, however many files one task interleaves.
 #[derive(Clone, Debug)]
 pub(super) struct SlotPool {
     inner: Arc<SlotPoolInner>,
@@ -103,10 +103,10 @@ struct SlotPoolInner {
 #[derive(Debug, Default)]
 struct FreeSlots {
     slots: Vec<WriteSlot>,
-    /// Indices of slots that were freed.
+    /// Indices of freed slots.
     indices: Vec<u16>,
     made: u16,
-    /// Slots to free as soon as they come back.
+    /// Number of slots to free when they are returned.
     surplus: usize,
 }
 
@@ -117,7 +117,7 @@ impl FreeSlots {
 }
 
 impl SlotPool {
-    /// Creates a pool with `extra` slots of `capacity` bytes beside those of the sinks.
+    /// Creates a pool with `extra` slots of `capacity` bytes in addition to one per sink.
     pub(super) fn new(extra: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1).next_multiple_of(BLOCK);
         let free = Mutex::default();
@@ -125,13 +125,13 @@ impl SlotPool {
         Self { inner: Arc::new(SlotPoolInner { free, permits, capacity }) }
     }
 
-    /// Adds a sink, which may hold one slot as long as the result lives.
+    /// Adds a sink, which may hold one slot while the result lives.
     pub(super) fn join(&self) -> SlotPoolMember {
         self.inner.permits.add_permits(1);
         SlotPoolMember { pool: self.clone() }
     }
 
-    /// Returns an empty slot, as soon as one is free.
+    /// Returns an empty slot once one is free.
     async fn take(&self) -> WriteSlot {
         // The semaphore is never closed.
         if let Ok(permit) = self.inner.permits.acquire().await {
@@ -148,7 +148,7 @@ impl SlotPool {
         WriteSlot::new(index, self.inner.capacity)
     }
 
-    /// Takes a slot back and clears it.
+    /// Returns a slot to the pool and clears it.
     pub(super) fn give(&self, mut slot: WriteSlot) {
         slot.used = 0;
         let mut free = self.inner.free.lock();

@@ -1,10 +1,10 @@
-//! A file that gets its name when it is complete: until then it has a temporary one in the same directory.
+//! A file that gets its name once it is complete; until then it has a temporary one in the same directory.
 //!
 //! ```text
 //! .<name>.<16 hexadecimal digits>.part     locked by the process that writes it
 //! ```
 //!
-//! An unlocked one was left by a process that was killed; the next writer of the same name removes it.
+//! An unlocked file was left behind by a process that was killed; the next writer of the same name removes it.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -22,12 +22,12 @@ use crate::{Error, Result};
 
 const SUFFIX: &str = ".part";
 
-/// A file under its temporary name. Dropped without [`StagedFile::publish`], it is removed.
+/// A file under its temporary name. Dropping it without [`StagedFile::publish`] removes it.
 #[derive(Debug)]
 pub(super) struct StagedFile {
     path: PathBuf,
     staged: PathBuf,
-    /// The folder in which it is staged together with others, which is locked in its place.
+    /// The folder in which it is staged together with others; the folder is locked instead of the file.
     folder: Option<Arc<StagedFolder>>,
     is_published: bool,
     _unfinished: UnfinishedWriteGuard,
@@ -44,8 +44,8 @@ impl StagedFile {
         loop {
             let staged = folder.join(format!(".{name}.{:016x}{SUFFIX}", rand::random::<u64>()));
             let file = open_new(&staged, options).map_err(failed)?;
-            // Another process that removes leftovers may have come between the two. On a file system without locks,
-            // none are removed.
+            // Another process that removes leftovers may have deleted the file before it was locked. On a file system
+            // without locks, none are removed.
             let is_lost = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
 
             let staged = Self {
@@ -62,7 +62,7 @@ impl StagedFile {
         }
     }
 
-    /// Opens a new file that gets this name, relative to the folder, when it is published.
+    /// Opens a new file that gets this name, relative to the folder, once it is published.
     pub(super) fn create_in(
         folder: Arc<StagedFolder>,
         name: &str,
@@ -78,22 +78,22 @@ impl StagedFile {
         Ok((Self { path, staged, folder: Some(folder), is_published: false, _unfinished }, file))
     }
 
-    /// Returns its final path.
+    /// Returns the final path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns its temporary path.
+    /// Returns the temporary path.
     pub(super) fn staged_path(&self) -> &Path {
         &self.staged
     }
 
-    /// Returns whether it is staged beside its path, and locked exactly as long as its file is open.
+    /// Returns whether the file is staged beside its final path, and locked exactly while it is open.
     pub(super) fn is_alone(&self) -> bool {
         self.folder.is_none()
     }
 
-    /// Returns the folders whose entries change when it is published.
+    /// Returns the folders whose entries change when the file is published.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let parent = folder_or_here(self.path.parent().unwrap_or(&self.path));
         match &self.folder {
@@ -124,7 +124,7 @@ impl StagedFile {
 
 fn open_new(path: &Path, options: &OpenOptions) -> io::Result<File> {
     options.open(path).inspect_err(|error| {
-        // A file that cannot be opened for direct writes may have been created all the same.
+        // If a file cannot be opened for direct writes, it may have been created anyway.
         if error.kind() == io::ErrorKind::InvalidInput {
             let _ = std::fs::remove_file(path);
         }
@@ -147,7 +147,7 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     link_to_new(from, to)
 }
 
-/// Links and unlinks the file, on a file system that cannot rename this way.
+/// Links and unlinks the file, on a file system that lacks such a rename.
 fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)
@@ -157,7 +157,7 @@ impl Drop for StagedFile {
     fn drop(&mut self) {
         if !self.is_published
             && let Err(error) = std::fs::remove_file(&self.staged)
-            // The content of a closed folder is removed with it.
+            // A closed folder has been removed with its content.
             && !(self.folder.is_some() && error.kind() == io::ErrorKind::NotFound)
         {
             tracing::warn!(path = %self.staged.display(), %error, "unfinished file not removed");
@@ -185,7 +185,7 @@ fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a file's name is a temporary one of `name`.
+/// Returns whether a file's name is a temporary name for `name`.
 fn is_staged(found: &str, name: &str) -> bool {
     let digits = found.strip_prefix('.').and_then(|rest| rest.strip_prefix(name)?.strip_prefix('.'));
     let digits = digits.and_then(|rest| rest.strip_suffix(SUFFIX));

@@ -1,20 +1,20 @@
-//! Syncs many files and folders concurrently: a file system commits its journal for each of a series of requests, and
-//! once for concurrent ones.
+//! Syncs many files and folders concurrently: a file system commits its journal once per request if they are serial,
+//! and once in total if they are concurrent.
 
 use std::{fs::File, io, path::PathBuf, thread};
 
 use parking_lot::Mutex;
 
-/// Maximum threads that wait for the disk. More of them gained nothing in benchmarks.
+/// Maximum threads that wait for the disk. More gained nothing in benchmarks.
 const THREADS: usize = 16;
 
-/// Syncs all paths. After an error, some may not have been.
+/// Syncs all paths. After an error, some paths may not be synced.
 pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> {
     let threads = THREADS.min(paths.len());
     let left = Mutex::new(paths);
     let failed = Mutex::new(None);
     let work = || {
-        // Locked while the next path is taken, and not while it is synced.
+        // Hold the lock only to take the next path, not while syncing it.
         while let Some(path) = { left.lock().pop() } {
             if let Err(error) = File::open(&path).and_then(|file| file.sync_all()) {
                 left.lock().clear();
@@ -26,7 +26,7 @@ pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> 
 
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Without further threads, this one does all the work.
+            // If no further threads can be spawned, this one does all the work.
             let _ = thread::Builder::new().name("stylobate-sync".to_owned()).spawn_scoped(scope, work);
         }
         work();

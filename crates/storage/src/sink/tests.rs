@@ -36,7 +36,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Writes bytes in pieces of any length.
+/// Writes bytes in pieces of random lengths.
 async fn write(mut sink: Box<dyn Sink>, bytes: &[u8], random: &mut StdRng) -> Result<u64> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -48,7 +48,7 @@ async fn write(mut sink: Box<dyn Sink>, bytes: &[u8], random: &mut StdRng) -> Re
     sink.finish().await
 }
 
-/// The output of a sink of the suite.
+/// The output of a sink under test.
 enum SinkTestOutput {
     File(tempfile::TempDir),
     Object(Arc<InMemory>),
@@ -166,13 +166,13 @@ async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
     assert!(fs::read(folder.path().join("x")).unwrap() == noise(50_000, 1));
 }
 
-/// A ring that completes writes in any order and in any way.
+/// A ring that completes writes in arbitrary order, fully or in part.
 struct SimulatedWrites {
     under_way: Vec<SlotWrite>,
     random: StdRng,
-    /// Number of writes that succeed before every further one fails with the errno.
+    /// Number of successful writes, and the errno of all later ones.
     fails: Option<(usize, i32)>,
-    /// Maximum of concurrent writes.
+    /// Maximum number of concurrent writes so far.
     most: Arc<AtomicUsize>,
 }
 

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 static UNFINISHED: Mutex<usize> = Mutex::new(0);
 static NONE_LEFT: Condvar = Condvar::new();
 
-/// An unfinished write. It counts until it is dropped.
+/// An unfinished write, counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct UnfinishedWriteGuard(());
 
@@ -28,8 +28,9 @@ impl Drop for UnfinishedWriteGuard {
     }
 }
 
-/// Waits until the output of all sinks that were dropped, or were being published, is removed or has its name, at most
-/// for `timeout`: for a process that ends before its threads do. Returns whether that is so. Blocks the thread.
+/// Waits, for at most `timeout`, until the output of all sinks that were dropped or are being published has been
+/// removed or has its name: for a process that exits before its threads do. Returns whether that was reached in time.
+/// Blocks the thread.
 pub fn wait_for_unfinished_writes(timeout: Duration) -> bool {
     let mut unfinished = UNFINISHED.lock();
     !NONE_LEFT.wait_while_for(&mut unfinished, |unfinished| *unfinished > 0, timeout).timed_out()

@@ -1,7 +1,7 @@
 //! Writes by io_uring: several in flight at once, completed in any order.
 //!
-//! A write and its slot are kept in a seat until the completion with that seat's number and generation arrives, so no
-//! buffer is reused, or freed, while the system may still read it.
+//! A write and its slot stay in a seat until the completion with that seat's number and generation arrives, so no
+//! buffer is reused or freed while the system may still read it.
 
 #![expect(unsafe_code, reason = "the kernel reads buffers that it is told the addresses of")]
 
@@ -15,9 +15,9 @@ use io_uring::{IoUring, opcode, squeue, types};
 
 use super::ring::{SlotWrite, WriteRing};
 
-/// Maximum writes in flight; more wait for a seat.
+/// Maximum writes in flight; further ones wait for a seat.
 const SEATS: u32 = 64;
-/// Maximum registered slots; others are written as well, a little slower.
+/// Maximum registered slots; others are written too, a little more slowly.
 const REGISTERED: u32 = 1024;
 
 /// A ring of the kernel.
@@ -25,12 +25,12 @@ pub(super) struct UringWrites {
     ring: IoUring,
     seats: Vec<InFlightWrite>,
     free: Vec<u32>,
-    /// Submitted while all seats were taken, or not accepted by the kernel yet.
+    /// Writes submitted while all seats were taken, or not accepted by the kernel yet.
     waiting: VecDeque<SlotWrite>,
-    /// Id of the slot registered under an index; `None` if the kernel registers nothing. An address would not do: the
-    /// kernel keeps the memory that was there before, and a new slot at the same address has other memory.
+    /// Id of the slot registered under each index; `None` if the kernel refuses registration. An address would not be
+    /// enough: the kernel keeps the former memory, and a new slot at the same address has different memory.
     registered: Option<HashMap<u16, u64>>,
-    /// The error after which the kernel accepts no writes.
+    /// The error after which the kernel no longer accepts writes.
     broken: Option<i32>,
 }
 
@@ -41,7 +41,7 @@ struct InFlightWrite {
 }
 
 impl UringWrites {
-    /// Creates a ring. Fails on an old kernel, or in a container that refuses them.
+    /// Creates a ring. Fails on an old kernel, or in a container that forbids io_uring.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder().setup_clamp().build(SEATS)?;
         let registered = ring.submitter().register_buffers_sparse(REGISTERED).ok().map(|()| HashMap::new());
@@ -56,7 +56,7 @@ impl UringWrites {
         })
     }
 
-    /// Registers the address of a slot, once; returns whether it is registered.
+    /// Registers the memory of a slot once; returns whether it is registered.
     fn register(&mut self, write: &SlotWrite) -> bool {
         let Some(registered) = &mut self.registered else { return false };
         let whole = write.slot.whole();
@@ -70,8 +70,8 @@ impl UringWrites {
         }
 
         let buffer = libc::iovec { iov_base: whole.as_ptr().cast_mut().cast(), iov_len: whole.len() };
-        // SAFETY: the kernel only reads it, for writes whose slot is in a seat. A slot that is freed leaves nothing but
-        // a mapping that no write names: a later slot with its index is registered again.
+        // SAFETY: the kernel only reads the memory, for writes whose slot is in a seat. A freed slot leaves nothing
+        // but a mapping that no write refers to: a later slot with its index is registered again.
         let updated =
             unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[buffer], None) };
         match updated {
@@ -80,7 +80,7 @@ impl UringWrites {
                 true
             }
             Err(_) => {
-                // For example a limit on locked memory: then none is registered.
+                // For example because of a limit on locked memory: give up registration.
                 self.registered = None;
                 false
             }
@@ -99,10 +99,10 @@ impl UringWrites {
             let entry = entry(&write, is_registered).user_data(tag(number, seat.generation));
             seat.write = Some(write);
 
-            // SAFETY: file and slot are in the seat until the completion with this tag arrives.
+            // SAFETY: file and slot stay in the seat until the completion with this tag arrives.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             if pushed.is_err() {
-                // The queue is as long as there are seats, unless the kernel made it shorter.
+                // The queue has as many entries as there are seats, unless the kernel made it shorter.
                 self.waiting.extend(seat.write.take());
                 self.free.push(number);
                 return;
@@ -111,7 +111,7 @@ impl UringWrites {
     }
 
     /// Returns a write that a broken ring leaves unfinished. The kernel may still read its slot, which is therefore
-    /// never freed: another slot takes its place.
+    /// leaked: another slot replaces it.
     fn abandoned(&mut self) -> Option<SlotWrite> {
         if let Some(write) = self.waiting.pop_front() {
             return Some(write);
@@ -124,7 +124,7 @@ impl UringWrites {
         Some(write)
     }
 
-    /// Frees the seat of a completion and returns its write.
+    /// Frees the seat of a completion and returns the seat's write.
     fn leave(&mut self, tag: u64) -> Option<SlotWrite> {
         let number = tag as u32;
         let seat = self.seats.get_mut(number as usize)?;
@@ -163,7 +163,7 @@ impl WriteRing for UringWrites {
             return;
         }
         self.seat();
-        // The kernel accepts the rest when it is waited for.
+        // The kernel accepts the remaining writes during the wait.
         let _ = self.ring.submit();
     }
 
@@ -204,7 +204,7 @@ impl WriteRing for UringWrites {
 
 impl Drop for UringWrites {
     fn drop(&mut self) {
-        // Buffers are freed after the kernel has released them.
+        // Free buffers only after the kernel has released them.
         while self.wait().is_some() {}
     }
 }

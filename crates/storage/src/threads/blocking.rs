@@ -1,14 +1,14 @@
-//! Blocking work whose result async code awaits.
+//! Blocking work whose result is awaited by async code.
 
 use futures::TryFutureExt;
 use tokio::task::JoinError;
 
-/// Runs a closure on a blocking thread of the current runtime and returns its result. The closure is submitted at once,
-/// before the future is first polled.
+/// Runs a closure on a blocking thread of the current runtime and returns its result. The closure is submitted
+/// immediately, before the future is first polled.
 ///
-/// Dropping the future does not stop the closure: it runs to its end, and its result is dropped. Closures that should
-/// stop earlier watch something that their caller drops, such as a channel. The runtime bounds the number of its
-/// blocking threads; callers that need a lower bound hold a permit of a semaphore within the closure.
+/// Dropping the future does not stop the closure: it runs to completion, and its result is dropped. To stop it
+/// earlier, have it watch something that the caller drops, such as a channel. The runtime bounds the number of its
+/// blocking threads; for a lower bound, hold a semaphore permit within the closure.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub fn run_blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).map_err(BlockingWorkError)
 }
 
-/// Error of blocking work that ended without a result. Crates convert it to an error of their own.
+/// Error for blocking work that ended without a result. Crates convert it to their own error.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct BlockingWorkError(JoinError);

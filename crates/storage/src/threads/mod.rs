@@ -1,4 +1,4 @@
-//! Ways onto threads that may block or compute for long: a result that is awaited, and a stream.
+//! Work on threads that may block or compute for long, returning an awaited result or a stream.
 
 pub(crate) mod blocking;
 pub(crate) mod thread_stream;

@@ -5,16 +5,16 @@ use tokio::sync::mpsc;
 
 use super::blocking::{BlockingWorkError, run_blocking};
 
-/// Streams the items that `produce` yields on a blocking thread of the current runtime, at most `ahead` of them before
-/// they are taken.
+/// Streams the items that `produce` yields on a blocking thread of the current runtime, buffering at most `ahead` of
+/// them.
 ///
-/// `produce` passes items to the given function, which returns `false` once the stream is dropped. The stream ends when
-/// `produce` returns `Ok`. An error that it returns is the last item. If it does not return because it panicked or the
-/// runtime is shutting down, the last item is the error that `ended` makes of the reason: a dead thread is never
-/// mistaken for one that is done.
+/// `produce` passes items to the given function, which returns `false` once the stream is dropped. The stream ends
+/// when `produce` returns `Ok`; if it returns an error, that is the last item. If it does not return, because it
+/// panicked or the runtime is shutting down, the last item is the error that `ended` makes from the cause: a dead
+/// thread is never mistaken for one that is done.
 ///
-/// The end of the stream joins the thread. Dropping the stream does not wait for it, since that would block a thread of
-/// the runtime: `produce` is told when it yields its next item.
+/// The end of the stream joins the thread. Dropping the stream does not wait for it, since that would block a thread
+/// of the runtime: `produce` notices when it yields its next item.
 ///
 /// # Panics
 ///
@@ -65,7 +65,7 @@ where
 mod tests {
     use super::*;
 
-    /// Collects a stream of items up to `last`, followed by the result of `end`.
+    /// Collects the items of a stream up to `last`, followed by the result of `end`.
     async fn taken(
         last: usize,
         end: impl FnOnce() -> Result<(), String> + Send + 'static,

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// The error of a text that is not a duration, or not one that is allowed.
+/// The error for a text that is not a duration, or not an allowed one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseDurationError {
-    /// Not a whole number with a unit.
+    /// The text is not a whole number with a unit.
     #[error("{text:?} is not a time: write a whole number with a unit, such as 500ms, 30s, 5m, 12h or 7d")]
     Malformed {
         /// The text.
         text: String,
     },
-    /// Zero where a positive duration is required.
+    /// The duration is zero, but must be positive.
     #[error("{text:?} is too short: write a time above zero, such as 500ms or 30s")]
     Zero {
         /// The text.
@@ -39,7 +39,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
     number.checked_mul(milliseconds_per_unit).map(Duration::from_millis).ok_or_else(error)
 }
 
-/// Parses a duration as [`parse_duration`] does, but not zero.
+/// Parses a positive duration as [`parse_duration`] does.
 pub fn parse_positive_duration(text: &str) -> Result<Duration, ParseDurationError> {
     match parse_duration(text)? {
         Duration::ZERO => Err(ParseDurationError::Zero { text: text.to_owned() }),
@@ -47,7 +47,7 @@ pub fn parse_positive_duration(text: &str) -> Result<Duration, ParseDurationErro
     }
 }
 
-/// Formats whole seconds as `10s` and other durations as `1500ms`, without fractions of a millisecond.
+/// Formats whole seconds as `10s` and other durations as `1500ms`, truncated to milliseconds.
 pub fn format_duration(duration: Duration) -> String {
     match duration.subsec_millis() {
         0 => format!("{}s", duration.as_secs()),

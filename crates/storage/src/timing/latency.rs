@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bounds of the buckets, in seconds; a last bucket takes slower times.
+/// Upper bounds of the buckets, in seconds; a last bucket counts slower times.
 const BOUNDS: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Times in buckets of 0.1 ms to 10 s. Adding one costs two atomic additions.
+/// Histogram of times from 0.1 ms to 10 s. Adding a time costs two atomic additions.
 #[derive(Debug, Default)]
 pub struct LatencyHistogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
@@ -50,7 +50,7 @@ impl LatencyCounts {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Returns the times that were added after `before` was taken of the same histogram.
+    /// Returns the times that were added after `before` was taken from the same histogram.
     pub fn since(&self, before: &Self) -> Self {
         let counts = self.counts.iter().zip(before.counts);
         let mut counts = counts.map(|(count, before)| count.saturating_sub(before));
@@ -70,13 +70,13 @@ impl LatencyCounts {
         self.sum_ns as f64 / 1e9
     }
 
-    /// Returns the upper bound in seconds and the number of times of each bucket; the last bound is infinite.
+    /// Returns the upper bound in seconds and the count of each bucket; the last bound is infinite.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         BOUNDS.iter().copied().chain([f64::INFINITY]).zip(self.counts).collect()
     }
 
-    /// Returns the time in seconds within which the fraction `quantile` of all times lies: exact to the bucket,
-    /// interpolated linearly within it. 0 if nothing was observed.
+    /// Returns the given quantile of all times in seconds: exact to the bucket, interpolated linearly within it. 0 if
+    /// nothing was observed.
     pub fn quantile(&self, quantile: f64) -> f64 {
         let wanted = quantile * self.count() as f64;
         let mut lower = 0.0;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Tells when such an action is due.
+/// Tracks when an action is due.
 #[derive(Debug)]
 pub(crate) struct MinInterval {
     every: Duration,
@@ -12,7 +12,7 @@ pub(crate) struct MinInterval {
 }
 
 impl MinInterval {
-    /// Creates an interval that is due at the first call, and again when `every` has passed.
+    /// Creates an interval that is due at the first call, and again whenever `every` has passed.
     pub(crate) fn new(every: Duration) -> Self {
         Self { every, last: Mutex::new(None) }
     }

@@ -1,4 +1,4 @@
-//! Durations, latencies, and the clocks and intervals that they are measured by.
+//! Durations, latencies, and the clocks and intervals that measure them.
 
 pub(super) mod duration;
 pub(super) mod latency;

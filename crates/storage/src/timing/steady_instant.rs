@@ -1,18 +1,19 @@
-//! Elapsed time within this process: by a clock that is never set, and that runs while the machine sleeps.
+//! Elapsed time within this process, by a clock that is never adjusted and that keeps running while the machine
+//! sleeps.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// `Instant` stops while a machine is suspended; the rest of the world does not.
+/// `Instant` stops while the machine is suspended; the rest of the world does not.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
 /// A point in time, comparable only within one boot of this machine. Unlike [`SystemTime`](std::time::SystemTime) it
-/// never goes back and never jumps, and unlike [`Instant`](std::time::Instant) it counts the time that the machine is
-/// suspended.
+/// never goes back and never jumps, and unlike [`Instant`](std::time::Instant) it includes the time during which the
+/// machine is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SteadyInstant(Duration);
 
@@ -23,7 +24,7 @@ impl SteadyInstant {
         Self(Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32))
     }
 
-    /// Returns the time since an earlier moment; zero since a later one.
+    /// Returns the time since `earlier`; zero if that is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

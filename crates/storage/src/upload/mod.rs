@@ -1,9 +1,9 @@
-//! Multipart uploads as in S3: parts in any order, from several connections, each named by its number.
+//! Multipart uploads as in S3: parts arrive in any order, over several connections, each identified by its number.
 //!
-//! If the origin has such uploads itself, they are used. Otherwise parts are staged as objects in a folder that no
-//! listing shows, and joined on completion. The same applies if the object is to have attributes (which the
-//! object_store crate cannot pass on with parts in any order), and if uploads may hold so little memory that a part of
-//! a usual size exceeds it: a staged part can be sent piece by piece, one of the origin's own cannot.
+//! Native uploads of the origin are used if it has them. Otherwise parts are staged as objects in a folder that no
+//! listing shows, and joined on completion. Parts are also staged if the object is to have attributes (which the
+//! object_store crate cannot pass on with parts in any order), and if uploads may hold so little memory that a part
+//! of common size exceeds it: a staged part can be sent piece by piece, a native one cannot.
 
 pub(super) mod staging;
 
@@ -23,21 +23,21 @@ use crate::{
     upload::staging::{STAGING, StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
 };
 
-/// Bytes of a part of the joined object; all but the last have this size, as every provider accepts.
+/// Size of the parts of the joined object; all but the last have this size, as every provider accepts.
 const JOINED_PART: u64 = 16 << 20;
 
-/// Maximum bytes of parts of usual clients.
+/// Maximum size of parts that common clients send.
 const USUAL_PART: u64 = 96 << 20;
 
-/// Returns whether the key belongs to the store itself, for parts of unfinished uploads or for the records of a folder:
-/// no client may name it.
+/// Returns whether the key is reserved by the store, for parts of unfinished uploads or for the records of a folder:
+/// clients must not name it.
 pub fn is_reserved_key(key: &str) -> bool {
     let is_below =
         |folder: &str| key.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     is_below(STAGING) || is_below(BESIDE)
 }
 
-/// A parsed upload id: its kind, then the origin's id or our own.
+/// A parsed upload id: its kind, followed by the origin's id or our own.
 enum ParsedUploadId<'a> {
     Native(&'a str),
     Staged(StagedUpload),
@@ -55,7 +55,7 @@ impl<'a> ParsedUploadId<'a> {
 }
 
 impl ReadThrough {
-    /// Begins an upload and returns its id; its parts can be sent from now on. Only a folder stores `kept`.
+    /// Begins an upload and returns its id; parts can be sent immediately. Only a folder stores `kept`.
     #[boxed]
     pub async fn create_upload(
         &self,
@@ -88,7 +88,7 @@ impl ReadThrough {
         self.cache().largest_upload().map(|max| max.as_u64())
     }
 
-    /// Sends a part, numbered from 1. Returns its ETag. A part that is sent again replaces the earlier one.
+    /// Sends a part, numbered from 1, and returns its ETag. Sending a part again replaces the earlier one.
     #[boxed]
     pub async fn upload_part(
         &self,
@@ -115,8 +115,8 @@ impl ReadThrough {
         }
     }
 
-    /// Begins to send a part piece by piece; it exists once the result is complete. `None` if the upload is the
-    /// origin's own: its parts are sent whole.
+    /// Begins to send a part piece by piece; it exists once the result is complete. `None` if the upload is native:
+    /// its parts must be sent whole.
     #[boxed]
     pub async fn begin_part(
         &self,
@@ -133,7 +133,7 @@ impl ReadThrough {
         part.map(Some).map_err(|error| Error::from_origin(path.as_ref(), error))
     }
 
-    /// Returns the parts that were sent, in the order of their numbers. `None` if only the origin knows them.
+    /// Returns the parts that were sent, ordered by number. `None` if only the origin knows them.
     #[boxed]
     pub async fn list_parts(&self, path: &Path, upload: &str) -> Result<Option<Vec<UploadedPart>>> {
         let ParsedUploadId::Staged(staged) = ParsedUploadId::parse(path, upload)? else { return Ok(None) };
@@ -141,7 +141,7 @@ impl ReadThrough {
         self.staged_parts(path, &staged).await.map(Some)
     }
 
-    /// Returns the uploads that are not complete, by the path of their object. `None` if only the origin knows them.
+    /// Returns the unfinished uploads, ordered by object path. `None` if only the origin knows them.
     #[boxed]
     pub async fn list_uploads(&self) -> Result<Option<Vec<UnfinishedUpload>>> {
         match self.origin().native() {
@@ -150,7 +150,7 @@ impl ReadThrough {
         }
     }
 
-    /// Returns the bytes that [`complete_upload`](Self::complete_upload) holds while it joins the parts.
+    /// Returns the memory that [`complete_upload`](Self::complete_upload) needs to join the parts, in bytes.
     pub fn held_to_complete(&self, upload: &str) -> u64 {
         if upload.starts_with("n.") { 0 } else { self.joined_part() }
     }
@@ -161,7 +161,7 @@ impl ReadThrough {
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
     ///
-    /// An origin with uploads of its own ignores `completion`.
+    /// `completion` is ignored for native uploads.
     #[boxed]
     pub async fn complete_upload(
         &self,
@@ -191,8 +191,8 @@ impl ReadThrough {
         match ParsedUploadId::parse(path, upload)? {
             ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
-                // An origin whose uploads have no id joins any list of blocks. The others take numbers, and the
-                // object_store crate counts them up from 1.
+                // Origins whose uploads have no id join any list of blocks. The others need numbers, and the
+                // object_store crate numbers parts consecutively from 1.
                 let counted = !id.is_empty();
                 if counted && parts.iter().zip(1..).any(|((number, _), expected)| *number != expected) {
                     return Err(invalid(path, "parts must be numbered 1, 2, 3, ... without gaps"));
@@ -203,7 +203,7 @@ impl ReadThrough {
             }
             ParsedUploadId::Staged(staged) => {
                 let marker = self.staged_marker(path, &staged).await?;
-                // Keeps it from being taken for abandoned while its parts are joined.
+                // Refresh the marker, so that the upload does not count as abandoned while its parts are joined.
                 self.mark_upload(&staged, &marker).await?;
                 self.check_parts(path, &staged, parts, completion.least_part).await?;
 
@@ -223,7 +223,7 @@ impl ReadThrough {
         }
     }
 
-    /// Aborts the upload, and drops its parts.
+    /// Aborts the upload and drops its parts.
     #[boxed]
     pub async fn abort_upload(&self, path: &Path, upload: &str) -> Result<()> {
         match ParsedUploadId::parse(path, upload)? {
@@ -240,7 +240,7 @@ impl ReadThrough {
         }
     }
 
-    /// Refuses missing parts, and parts with fewer bytes than `least`, except for the last one.
+    /// Fails if a part is missing, or if any part but the last has fewer than `least` bytes.
     async fn check_parts(
         &self,
         path: &Path,
@@ -270,7 +270,7 @@ impl ReadThrough {
         }
     }
 
-    /// Streams the staged parts into `joined`; aborts it if any of them fails.
+    /// Streams the staged parts into `joined`; aborts it if any part fails.
     async fn join(
         &self,
         path: &Path,
@@ -343,9 +343,9 @@ pub struct Completion {
     pub mode: PutMode,
     /// Headers that a folder stores with the object.
     pub kept: KeptHeaders,
-    /// Minimum bytes of each part but the last.
+    /// Minimum size of each part but the last.
     pub least_part: u64,
-    /// A check of all bytes before the object is visible.
+    /// A check of the joined bytes before the object becomes visible.
     pub check: Option<Box<dyn JoinCheck>>,
 }
 
@@ -355,12 +355,12 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// A check of the bytes of parts while they are joined.
+/// A check of the bytes of all parts while they are joined.
 pub trait JoinCheck: Send {
     /// Adds the next bytes.
     fn update(&mut self, bytes: &[u8]);
 
-    /// Checks all bytes. The error describes the mismatch.
+    /// Checks the joined bytes. The error describes the mismatch.
     fn finish(&mut self) -> std::result::Result<(), String>;
 }
 

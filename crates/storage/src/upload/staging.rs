@@ -1,12 +1,13 @@
-//! Parts of uploads that are stored as objects of the origin until they are joined: their layout, their listing, and
-//! the removal of abandoned ones.
+//! Parts of uploads that are stored as objects of the origin until they are joined: layout, listing, and removal of
+//! abandoned uploads.
 //!
 //! ```text
 //! .stylobate-uploads/<id>/attributes.json    the marker: key, content type, user metadata, ...
 //! .stylobate-uploads/<id>/00001              part 1
 //! ```
 //!
-//! The marker is the upload: it is written first and removed first, and parts without it belong to nothing.
+//! The marker represents the upload: it is written first and removed first. Parts without a marker belong to no
+//! upload.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +23,7 @@ use crate::{Error, ReadThrough, Result};
 pub(crate) const STAGING: &str = ".stylobate-uploads";
 const MARKER: &str = "attributes.json";
 
-/// Time without writes after which an upload is abandoned.
+/// Time without writes after which an upload counts as abandoned.
 const ABANDONED_AFTER: TimeDelta = TimeDelta::days(7);
 
 /// Maximum concurrent reads of markers.
@@ -31,13 +32,13 @@ const CONCURRENT: usize = 16;
 /// A part of an upload that is not yet complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadedPart {
-    /// Its number, from 1.
+    /// Part number, from 1.
     pub number: u32,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its ETag, as formatted by the origin.
+    /// ETag, as formatted by the origin.
     pub e_tag: Option<String>,
-    /// Time at which it was sent.
+    /// Time at which the part was sent.
     pub last_modified: DateTime<Utc>,
 }
 
@@ -46,9 +47,9 @@ pub struct UploadedPart {
 pub struct UnfinishedUpload {
     /// The path of the future object.
     pub path: String,
-    /// Its id.
+    /// Upload id.
     pub id: String,
-    /// Time at which it was begun.
+    /// Time at which the upload began.
     pub initiated: DateTime<Utc>,
 }
 
@@ -62,13 +63,13 @@ pub(crate) struct UploadMarker {
     pub(crate) kept: Vec<(String, String)>,
 }
 
-/// The folder in which an upload's parts are staged.
+/// The folder in which the parts of an upload are staged.
 pub(crate) struct StagedUpload {
     folder: Path,
 }
 
 impl StagedUpload {
-    /// Returns the upload of this id. Ids are hexadecimal: nothing else may become part of a path.
+    /// Returns the upload with this id. Ids are hexadecimal: no other text may become part of a path.
     pub(crate) fn of(id: &str) -> Option<Self> {
         let ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         ours.then(|| Self { folder: Path::from(STAGING).join(id) })
@@ -83,13 +84,13 @@ impl StagedUpload {
     }
 }
 
-/// Returns the id of the upload to which the object at `path` belongs, and its name within the upload.
+/// Returns the id of the upload that the object at `path` belongs to, and its name within the upload.
 fn place(path: &Path) -> Option<(&str, &str)> {
     let (id, name) = path.as_ref().strip_prefix(STAGING)?.strip_prefix('/')?.split_once('/')?;
     StagedUpload::of(id).map(|_| (id, name))
 }
 
-/// Counts of removed abandoned uploads, and of those that could not be removed.
+/// Numbers of abandoned uploads that were removed, and that could not be removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RemovedUploads {
     uploads: u64,
@@ -99,7 +100,7 @@ struct RemovedUploads {
 }
 
 impl ReadThrough {
-    /// Writes the marker of an upload, again if it exists: then the upload counts as used just now.
+    /// Writes the marker of an upload. Rewriting it renews the time of the upload's last use.
     pub(crate) async fn mark_upload(
         &self,
         staged: &StagedUpload,
@@ -111,7 +112,7 @@ impl ReadThrough {
         self.origin().store().put(&staged.marker(), json.into()).await.map_err(failed)
     }
 
-    /// Reads the marker of an upload of the object at `path`. Fails if there is none.
+    /// Reads the marker of an upload for the object at `path`. Fails if it is absent.
     pub(crate) async fn staged_marker(&self, path: &Path, staged: &StagedUpload) -> Result<UploadMarker> {
         let marker =
             self.read_marker(staged).await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
@@ -132,7 +133,7 @@ impl ReadThrough {
         Ok(marker.map(|marker| (marker, meta)))
     }
 
-    /// Returns the staged parts in the order of their numbers.
+    /// Returns the staged parts, ordered by number.
     pub(crate) async fn staged_parts(&self, path: &Path, staged: &StagedUpload) -> Result<Vec<UploadedPart>> {
         let part = |meta: ObjectMeta| {
             let number = place(&meta.location)?.1.parse().ok()?;
@@ -149,7 +150,7 @@ impl ReadThrough {
         Ok(parts)
     }
 
-    /// Returns the uploads with staged parts, by the path of their object.
+    /// Returns the uploads with staged parts, ordered by object path.
     pub(crate) async fn staged_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         let failed = |error| Error::from_origin(STAGING, error);
         let listed = self.origin().store().list(Some(&Path::from(STAGING)));
@@ -194,7 +195,7 @@ impl ReadThrough {
         Ok(())
     }
 
-    /// Removes abandoned uploads in the background, if the last search was not too recent.
+    /// Removes abandoned uploads in the background, unless the last search was too recent.
     pub(crate) fn collect_abandoned_uploads(&self) {
         if !self.inner.collect_uploads.is_due(Instant::now()) {
             return;
@@ -213,7 +214,7 @@ impl ReadThrough {
         });
     }
 
-    /// Removes the uploads to which nothing was written since `before`.
+    /// Removes the uploads without writes since `before`.
     async fn remove_abandoned(&self, before: DateTime<Utc>) -> Result<RemovedUploads> {
         let mut listed = self.origin().store().list(Some(&Path::from(STAGING)));
         let mut newest: HashMap<String, DateTime<Utc>> = HashMap::new();
@@ -236,7 +237,7 @@ impl ReadThrough {
         Ok(removed)
     }
 
-    /// Lists the upload again before it removes it: a client may have continued it meanwhile.
+    /// Removes an abandoned upload after listing it again: a client may have continued it in the meantime.
     async fn remove_if_abandoned(
         &self,
         staged: &StagedUpload,

@@ -1,4 +1,4 @@
-//! Consistency rules by path prefix: the time for which descriptions of objects remain valid.
+//! Consistency rules by path prefix: how long descriptions of objects stay valid.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -15,23 +15,24 @@ pub enum Consistency {
     Ttl(Duration),
     /// Never ask again: for files that are written once, such as those of Iceberg, Delta and Hive tables.
     Immutable,
-    /// By the names of files in a table format.
+    /// Depends on the file's name in a table format.
     Table(TableFormat),
 }
 
-/// A table format, in which a file's name tells if it is ever rewritten.
+/// A table format whose file names tell whether a file is ever rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableFormat {
-    /// Apache Iceberg: data files, manifests and `*.metadata.json` are written once, `version-hint.text` repeatedly.
+    /// Apache Iceberg: data files, manifests and `*.metadata.json` are written once; `version-hint.text` is
+    /// rewritten.
     Iceberg,
-    /// Delta Lake: data files and `_delta_log/*.json` are written once, `_last_checkpoint` repeatedly.
+    /// Delta Lake: data files and `_delta_log/*.json` are written once; `_last_checkpoint` is rewritten.
     Delta,
-    /// Folders of files, as Spark and Hive write them: those with a UUID in their names are written once.
+    /// Folders of files, as written by Spark and Hive: files with a UUID in their names are written once.
     Hive,
 }
 
 impl TableFormat {
-    /// Returns the consistency required of the file at `path`.
+    /// Returns the consistency required for the file at `path`.
     pub fn for_path(self, path: &str) -> Consistency {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
@@ -70,13 +71,13 @@ impl Consistency {
     /// Ask again after ten seconds.
     pub const DEFAULT: Self = Self::Ttl(Duration::from_secs(10));
 
-    /// Returns whether a description of this age may still be used.
+    /// Returns whether a description of this age is still valid.
     pub fn allows(self, age: Duration) -> bool {
         match self {
             Self::Strict => false,
             Self::Ttl(ttl) => age < ttl,
             Self::Immutable => true,
-            // Without a name, the strictest rule of the format applies.
+            // Without a file name, the strictest rule of the format applies.
             Self::Table(_) => false,
         }
     }
@@ -101,7 +102,7 @@ impl fmt::Display for Consistency {
     }
 }
 
-/// The error of a text that is not a consistency rule.
+/// The error for a text that is not a consistency rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a consistency rule: use strict, immutable, iceberg, delta, hive, or a time such as 10s, 500ms or 5m"
@@ -139,7 +140,7 @@ impl<'de> Deserialize<'de> for Consistency {
     }
 }
 
-/// The rules of one bucket: the longest prefix of an object's path decides.
+/// The consistency rules of one bucket: the longest prefix that matches an object's path decides.
 #[derive(Clone, Debug, Default)]
 pub struct ConsistencyRules {
     default: Consistency,
@@ -147,19 +148,19 @@ pub struct ConsistencyRules {
 }
 
 impl ConsistencyRules {
-    /// Creates rules by which `default` applies to every object.
+    /// Creates rules with `default` for every object.
     pub fn new(default: Consistency) -> Self {
         Self { default, by_prefix: Vec::new() }
     }
 
-    /// Adds a rule for the paths with the prefix.
+    /// Adds a rule for paths with the prefix.
     pub fn with_rule(mut self, prefix: impl Into<String>, consistency: Consistency) -> Self {
         self.by_prefix.push((prefix.into(), consistency));
         self.by_prefix.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         self
     }
 
-    /// Returns the consistency required of the object at `path`.
+    /// Returns the consistency required for the object at `path`.
     pub fn for_path(&self, path: &str) -> Consistency {
         let rule = self.by_prefix.iter().find(|(prefix, _)| path.starts_with(prefix.as_str()));
         match rule.map_or(self.default, |(_, consistency)| *consistency) {

@@ -1,4 +1,4 @@
-//! The peers that keep a description which this node gave them, to be told before another version is shown.
+//! The peers that hold a description given by this node: they must be notified before another version is shown.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 use crate::peers::PeerId;
 
-/// The peers that keep the description of one version. Once it is closed, it admits no others.
+/// The peers that hold the description of one version. Once closed, it admits no further peers.
 #[derive(Debug, Default)]
 pub(crate) struct VersionHolders {
     state: Mutex<HolderState>,
-    /// Held while peers are told.
+    /// Locked while peers are being notified.
     telling: tokio::sync::Mutex<()>,
 }
 
@@ -21,7 +21,7 @@ struct HolderState {
 }
 
 impl VersionHolders {
-    /// Adds a peer. Returns whether it may keep the description.
+    /// Adds a peer. Returns whether the peer may keep the description.
     pub(crate) fn add(&self, peer: &PeerId) -> bool {
         let mut state = self.state.lock();
         if !state.is_closed && !state.peers.contains(peer) {
@@ -30,7 +30,7 @@ impl VersionHolders {
         !state.is_closed
     }
 
-    /// Returns whether no peer keeps the description. Those that are being told still keep it.
+    /// Returns whether no peer holds the description. Peers that are being notified still hold it.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().peers.is_empty()
     }
@@ -41,13 +41,13 @@ impl VersionHolders {
         state.peers.clone()
     }
 
-    /// Admits no peer any more for any of the paths, and ends when `tell` has told all there are: each peer of the paths
-    /// whose descriptions it keeps. A second caller waits for the first.
+    /// Closes the holders of all paths, and completes when `tell` has notified each peer of the paths whose
+    /// descriptions it holds. A second caller waits for the first.
     pub(crate) async fn close_all<F: Future<Output = ()>>(
         mut kept: Vec<(String, Arc<Self>)>,
         tell: impl FnOnce(BTreeMap<PeerId, Vec<String>>) -> F,
     ) {
-        // In one order, so that two callers do not wait for each other.
+        // Lock in a fixed order, so that two callers cannot deadlock.
         kept.sort_by_key(|(_, holders)| Arc::as_ptr(holders).addr());
         kept.dedup_by(|(_, one), (_, other)| Arc::ptr_eq(one, other));
         let mut telling = Vec::with_capacity(kept.len());

@@ -1,4 +1,4 @@
-//! The current version of each path: the last description by the origin, and its freshness.
+//! The current version of each path: the origin's latest description, and its freshness.
 
 pub(super) mod freshness;
 pub(super) mod holders;
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// Maximum paths remembered per bucket, about 40 MB of them.
+/// Maximum paths remembered per bucket, which take about 40 MB.
 const MAX_PATHS: usize = 65_536;
 const EPOCHS: usize = 64;
 
@@ -43,27 +43,28 @@ pub(crate) struct ObjectInfo {
     pub(crate) path: Path,
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
-    /// Its headers, from an origin that speaks the S3 protocol.
+    /// Headers from an origin that speaks the S3 protocol.
     pub(crate) headers: Option<ObjectHeaders>,
-    /// `None` if the origin gives no strong ETag, or may still be writing: nothing of the object may be cached.
+    /// `None` if the origin gives no strong ETag, or if the object may still be being written: then nothing of it may
+    /// be cached.
     pub(crate) hash: Option<ObjectHash>,
     /// Set if the version in `meta` is the state of a file, which cannot be requested later.
     is_of_file: bool,
     unsettled: bool,
-    /// Holds for the read that asked for it only: a newer version is about to be shown, or was found.
+    /// Valid only for the read that asked for it: a newer version is about to be shown, or was found.
     momentary: bool,
     checked: Instant,
-    /// The peer that gave this description; `None` if it is the origin's answer to this node.
+    /// The peer that gave this description; `None` if this node got it from the origin.
     pub(crate) authority: Option<PeerId>,
-    /// The peers that keep this description; `None` for a node that is in no cluster.
+    /// The peers that hold this description; `None` if the node is not in a cluster.
     pub(crate) holders: Option<Arc<VersionHolders>>,
     pub(crate) in_use: Arc<PathInUse>,
 }
 
-/// Time that a file must be unchanged before it counts as a version.
+/// Time that a file must be unchanged before its state counts as a version.
 ///
-/// A file system sets the time of change when a write begins: until that write has ended, the same time, size and inode
-/// stand for bytes that are still changing.
+/// A file system sets the modification time when a write begins: until that write has ended, the same time, size and
+/// inode stand for bytes that are still changing.
 const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
 
 impl ObjectInfo {
@@ -94,7 +95,8 @@ impl ObjectInfo {
         }
     }
 
-    /// Returns the description that an authority gave in response to a question sent at `asked`; `None` if it is none.
+    /// Returns the description that an authority gave in response to a question sent at `asked`; `None` if the answer
+    /// is malformed.
     pub(crate) fn of_peer(
         origin: &Origin,
         path: Path,
@@ -113,12 +115,12 @@ impl ObjectInfo {
         let meta = ObjectMeta { location: path.clone(), last_modified, size, e_tag, version };
         let attributes = attribute_record::from_record(attributes);
         let known = Self::new(origin, path, meta, attributes, in_use);
-        // The authority asked the origin this long before it answered, which was later than `asked`.
+        // The authority asked the origin this long before it answered; it answered after `asked`.
         let checked = age.and_then(|age| asked.checked_sub(age));
         Some(Self { headers, momentary: checked.is_none(), checked: checked.unwrap_or(asked), ..known })
     }
 
-    /// Returns the description for a peer, which may keep it or not.
+    /// Returns the description for a peer; `may_keep` says whether the peer may cache it.
     pub(crate) fn to_peer(&self, may_keep: bool) -> DescribedObject {
         let ObjectMeta { last_modified, size, e_tag, version, .. } = &self.meta;
         DescribedObject {
@@ -132,7 +134,7 @@ impl ObjectInfo {
         }
     }
 
-    /// Returns the description in a cluster: from this authority, and kept by no peer yet.
+    /// Returns the description as shared in a cluster: it comes from this authority, and no peer holds it yet.
     pub(crate) fn shared_by(self, authority: Option<PeerId>) -> Self {
         Self { authority, holders: Some(Arc::default()), ..self }
     }
@@ -159,7 +161,7 @@ impl ObjectInfo {
         ObjectMeta { version, ..self.meta.clone() }
     }
 
-    /// Returns whether peers keep this description: they must be told before another version is shown.
+    /// Returns whether peers hold this description: they must be notified before another version is shown.
     pub(crate) fn is_kept(&self) -> bool {
         self.holders.as_ref().is_some_and(|holders| !holders.is_empty())
     }
@@ -169,7 +171,7 @@ impl ObjectInfo {
     }
 }
 
-/// A listing's description of an object.
+/// An object's description in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedObject {
     /// Path within the origin.
@@ -180,33 +182,33 @@ pub struct ListedObject {
     pub e_tag: Option<String>,
     /// The version, if the listing contains it.
     pub version: Option<String>,
-    /// Time of its last change.
+    /// Time of the last modification.
     pub last_modified: Option<DateTime<Utc>>,
 }
 
-/// Replaces a description by one that is never fresh, and is kept by the same peers.
+/// Replaces a description by one that is never fresh and has the same holders.
 fn expire(known: &mut Arc<ObjectInfo>) {
     *known = Arc::new(ObjectInfo { momentary: true, ..ObjectInfo::clone(known) });
 }
 
 type OriginLookup = Shared<BoxFuture<'static, Result<Arc<ObjectInfo>>>>;
 
-/// A lookup that callers may share: the path, its epoch, and whether a peer is asked. A question of that peer must not
-/// wait for one to it.
+/// A lookup that callers may share: the path, its epoch, and whether a peer is asked. A question from a peer must not
+/// wait for a question to that peer.
 type LookupKey = (String, u64, bool);
 
-/// The last descriptions of each path.
+/// The latest description of each path.
 ///
-/// A write through the node to a path begins a new epoch: a response to a request sent in an earlier one is never
-/// remembered, however late it comes.
+/// A write to a path through this node begins a new epoch: a response to a request that was sent in an earlier epoch
+/// is never remembered, however late it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInfoCache {
     known: RwLock<HashMap<String, Arc<ObjectInfo>>>,
     asking: Mutex<HashMap<LookupKey, OriginLookup>>,
     pub(crate) in_use: Arc<PathsInUse>,
-    /// Versions that the origin has replaced, until their pages are dropped.
+    /// Versions replaced at the origin, until their pages are dropped.
     replaced: Mutex<Vec<Arc<ObjectInfo>>>,
-    /// Descriptions that made room for others, until the peers that keep them are told.
+    /// Descriptions that were evicted, until the peers that hold them are notified.
     displaced: Mutex<Vec<Arc<ObjectInfo>>>,
     epochs: PathEpochs,
 }
@@ -243,7 +245,7 @@ impl PathEpochs {
 }
 
 impl ObjectInfoCache {
-    /// Returns the description of the path, if it is fresh enough.
+    /// Returns the description of the path if it is fresh enough.
     pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<ObjectInfo>> {
         if consistency == Consistency::Strict {
             return None;
@@ -252,7 +254,7 @@ impl ObjectInfoCache {
     }
 
     /// Requests a description by `ask`, and remembers it. Callers that may share a response (`strict` is false) send
-    /// one request together; it runs in a task of its own, so that none of them can cancel it for the others.
+    /// one request together; it runs in its own task, so that none of them can cancel it for the others.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         path: &Path,
@@ -262,7 +264,7 @@ impl ObjectInfoCache {
         if strict { self.ask_alone(path, ask).await } else { self.ask_together(path, false, ask).await }
     }
 
-    /// Like [`Self::ask`], of a peer.
+    /// Like [`Self::ask`], but for a question to a peer.
     pub(crate) async fn ask_peer(
         self: &Arc<Self>,
         path: &Path,
@@ -279,7 +281,7 @@ impl ObjectInfoCache {
         };
         let answer = self.ask_together(path, true, question).await;
 
-        // It may be older than this caller's question. The next one to be asked is not.
+        // A shared answer may be older than this caller's question; the next question's answer is not.
         let is_late = answer.as_ref().is_ok_and(|known| known.momentary) && !is_own;
         if is_late { self.ask_together(path, true, ask).await } else { answer }
     }
@@ -317,7 +319,7 @@ impl ObjectInfoCache {
                 let done = key.clone();
 
                 let task = tokio::spawn(traced(async move {
-                    // However the lookup ends, the next caller starts another one.
+                    // However the lookup ends, the next caller starts a new one.
                     let _asked = OriginLookupGuard { versions: this.clone(), key: done };
                     match question.await {
                         Ok(known) => Ok(this.remember(known, epoch, asked)),
@@ -336,7 +338,7 @@ impl ObjectInfoCache {
         asking.await
     }
 
-    /// Remembers a response to a question sent at `asked`.
+    /// Remembers the response to a question sent at `asked`.
     fn remember(&self, mut known: ObjectInfo, epoch: u64, asked: Instant) -> Arc<ObjectInfo> {
         let key = known.path.to_string();
         let mut all = self.known.write();
@@ -345,10 +347,10 @@ impl ObjectInfoCache {
             if known.is_version_of(before) {
                 known.holders = before.holders.clone();
             } else if !is_current {
-                // Readers of this response have seen another version: none may come back to this one.
+                // Readers of this response have seen another version: none of them may go back to this one.
                 expire(before);
             } else if asked < before.checked || before.is_kept() {
-                // Either may be the newer one, or peers are still to be told: the next reader asks again.
+                // Either version may be the newer one, or peers must still be notified: the next reader asks again.
                 known.momentary = true;
             }
         }
@@ -379,13 +381,13 @@ impl ObjectInfoCache {
         std::mem::take(&mut *self.replaced.lock())
     }
 
-    /// Returns the descriptions that made room for others since the last call, and that peers keep.
+    /// Returns the descriptions evicted since the last call that peers hold.
     pub(crate) fn take_displaced(&self) -> Vec<Arc<ObjectInfo>> {
         std::mem::take(&mut *self.displaced.lock())
     }
 
-    /// Forgets the path and begins a new epoch for it. Returns its description. One that peers keep is not forgotten, but
-    /// never fresh.
+    /// Forgets the path and begins a new epoch for it. Returns its description. A description that peers hold is
+    /// kept, but is never fresh.
     pub(crate) fn forget(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
@@ -399,13 +401,13 @@ impl ObjectInfoCache {
         }
     }
 
-    /// Forgets this version of the path, if it is still the current one.
+    /// Forgets this version of the path if it is still current.
     pub(crate) fn forget_version(&self, version: &ObjectInfo) {
         let mut all = self.known.write();
         let is_same = |known: &&mut Arc<ObjectInfo>| known.hash == version.hash;
         let Some(known) = all.get_mut(version.path.as_ref()).filter(is_same) else { return };
         if known.holders.is_some() {
-            // The peers that keep it must be told before another version is shown.
+            // The peers that hold it must be notified before another version is shown.
             self.replaced.lock().push(known.clone());
             expire(known);
         } else {
@@ -413,27 +415,28 @@ impl ObjectInfoCache {
         }
     }
 
-    /// Returns the description of the path, fresh or not.
+    /// Returns the description of the path, whether or not it is fresh.
     pub(crate) fn peek(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         self.known.read().get(path.as_ref()).cloned()
     }
 
-    /// Begins a new epoch of the path. Returns its description, which remains.
+    /// Begins a new epoch for the path. Returns its description, which is kept.
     pub(crate) fn begin_epoch(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
         all.get(path.as_ref()).cloned()
     }
 
-    /// Forgets a version after the peers that keep it were told. Returns whether it was still there: a newer one stays.
+    /// Forgets a version after the peers that hold it were notified. Returns whether it was still current; a newer
+    /// version is kept.
     pub(crate) fn forget_told(&self, version: &ObjectInfo) -> bool {
         let mut all = self.known.write();
         let is_there = all.get(version.path.as_ref()).is_some_and(|known| known.shares_holders_with(version));
         is_there && all.remove(version.path.as_ref()).is_some()
     }
 
-    /// Notes that a peer keeps a description. Returns `false` if it must not, since it is not the current one any more,
-    /// or is about to be replaced.
+    /// Records that a peer holds a description. Returns `false` if the peer must not, since the description is no
+    /// longer current or is about to be replaced.
     pub(crate) fn add_holder(&self, version: &ObjectInfo, peer: &PeerId) -> bool {
         let all = self.known.read();
         let Some(known) = all.get(version.path.as_ref()) else { return false };
@@ -441,13 +444,13 @@ impl ObjectInfoCache {
         is_current && known.holders.as_ref().is_some_and(|holders| holders.add(peer))
     }
 
-    /// Returns whether anything is known of this path.
+    /// Returns whether anything is known about this path.
     pub(crate) fn knows(&self, path: &str) -> bool {
         self.known.read().contains_key(path)
     }
 
-    /// Renews the description of an object if a listing agrees with it, and forgets it otherwise. Returns a forgotten
-    /// one.
+    /// Renews the description of an object if a listing agrees with it, and forgets it otherwise. Returns the
+    /// forgotten description.
     pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<ObjectInfo>> {
         let replaced = self.renew(asked, listed, true)?;
         let mut all = self.known.write();
@@ -458,8 +461,8 @@ impl ObjectInfoCache {
         all.remove(&listed.path)
     }
 
-    /// Renews the description of an object if a listing agrees with it and `may_renew` is set. Returns it if the
-    /// listing says that the object was replaced.
+    /// Renews the description of an object if a listing agrees with it and `may_renew` is set. Returns the
+    /// description if the object was replaced according to the listing.
     pub(crate) fn renew(
         &self,
         asked: Instant,
@@ -474,13 +477,13 @@ impl ObjectInfoCache {
             && versions.is_none_or(|(ours, theirs)| ours == theirs);
         let is_replaced = known.meta.size != listed.size || etags.is_some() && !is_same;
 
-        // The same bytes may have been written again with other metadata: then nothing is renewed.
+        // The same bytes may have been rewritten with other metadata: then nothing is renewed.
         let changed = known.meta.last_modified.timestamp();
         let is_renewed = is_same && listed.last_modified.is_none_or(|listed| listed.timestamp() == changed);
 
         let mut all = self.known.write();
         let current = all.get_mut(&listed.path)?;
-        // A description that came after the listing was requested is newer.
+        // A description that arrived after the listing was requested is newer.
         if !Arc::ptr_eq(current, &known) || known.checked >= asked {
             return None;
         }
@@ -495,11 +498,11 @@ impl ObjectInfoCache {
         self.forget_where(|path| path.starts_with(prefix))
     }
 
-    /// Forgets all paths for which `is_gone` is true. Returns their descriptions. Those that peers keep are not forgotten,
-    /// but never fresh.
+    /// Forgets all paths for which `is_gone` is true. Returns their descriptions. Descriptions that peers hold are
+    /// kept, but are never fresh.
     pub(crate) fn forget_where(&self, is_gone: impl Fn(&str) -> bool) -> Vec<Arc<ObjectInfo>> {
         let mut all = self.known.write();
-        // Paths with a lookup in flight are in no map yet.
+        // Paths with a lookup in flight may not be in the map yet.
         for epoch in &self.epochs.counters {
             epoch.fetch_add(1, Ordering::AcqRel);
         }
@@ -525,7 +528,7 @@ impl ObjectInfoCache {
     }
 }
 
-/// Makes room by dropping the least recently checked eighth. Returns what it drops.
+/// Makes room by evicting the least recently checked eighth. Returns the evicted descriptions.
 fn forget_oldest(all: &mut HashMap<String, Arc<ObjectInfo>>) -> impl Iterator<Item = Arc<ObjectInfo>> {
     let mut ages: Vec<Instant> = all.values().map(|known| known.checked).collect();
     let eighth = ages.len() / 8;
@@ -581,7 +584,7 @@ mod tests {
         assert!(versions.fresh(&path, Consistency::Immutable).is_some());
     }
 
-    /// Readers who doubt what they know ask for themselves, so that answers may come in another order than questions.
+    /// Strict readers send their own requests, so answers may arrive in another order than the questions were sent.
     #[tokio::test]
     async fn an_answer_that_a_later_question_overtook_is_not_shown_to_later_readers() {
         let versions = Arc::new(ObjectInfoCache::default());

@@ -1,7 +1,7 @@
 //! Paths that the process uses: by a lookup or a fetch in flight, a description, or bytes in memory.
 //!
-//! Only for a path that is not in use may bytes be requested before its version is known. Bytes of any other may be in
-//! memory or in flight, under a version that such a request cannot name.
+//! Bytes may be requested before the version of a path is known only if the path is not in use. Otherwise its bytes
+//! may be in memory or in flight under a version that such a request cannot name.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(crate) struct PathsInUse {
     hasher: RandomState,
-    /// By the hash of the path: a collision costs a HEAD.
+    /// By hash of the path: a collision costs a HEAD.
     live: Mutex<HashMap<u64, Weak<PathInUse>>>,
 }
 
-/// A path that is in use until the last reference to this is dropped.
+/// A path in use, until the last reference to this is dropped.
 #[derive(Debug)]
 pub(crate) struct PathInUse {
     paths: Arc<PathsInUse>,
@@ -36,7 +36,7 @@ impl PathsInUse {
         in_use.unwrap_or_else(|| self.insert(&mut live, hash))
     }
 
-    /// Begins to use a path that is not in use; `None` if it is.
+    /// Begins to use a path that is not in use; `None` if it is in use.
     pub(crate) fn begin_alone(self: &Arc<Self>, path: &Path) -> Option<Arc<PathInUse>> {
         let hash = self.hasher.hash_one(path.as_ref());
         let mut live = self.live.lock();
@@ -44,7 +44,8 @@ impl PathsInUse {
         (!is_in_use).then(|| self.insert(&mut live, hash))
     }
 
-    /// Ends the use of a path that was written: bytes in use belong to a version that is not requested again.
+    /// Ends the use of a path that was written: the bytes in use belong to a version that will not be requested
+    /// again.
     pub(crate) fn end(&self, path: &Path) {
         self.live.lock().remove(&self.hasher.hash_one(path.as_ref()));
     }
@@ -58,7 +59,7 @@ impl PathsInUse {
 
 #[cfg(test)]
 impl PathInUse {
-    /// Returns a path of its own, in use.
+    /// Returns a standalone path in use.
     pub(crate) fn sole() -> Arc<Self> {
         Arc::<PathsInUse>::default().begin(&Path::from("a"))
     }

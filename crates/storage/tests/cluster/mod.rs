@@ -1,4 +1,4 @@
-//! Nodes of a cluster in one process, connected by calls that can be slow, wrong, cut, or answered by no node.
+//! Nodes of a cluster in one process, connected by calls that can be slow, wrong, cut off or unanswered.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -23,16 +23,16 @@ use stylobate_storage::{
 
 use crate::support::{Counting, quick};
 
-/// A fault of one answer of a peer, after this many good runs of blocks.
+/// A fault in a peer's answer, after this many good runs of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerFault {
     /// The connection breaks.
     Break(usize),
     /// The answer ends as if complete.
     End(usize),
-    /// Nothing comes any more.
+    /// Nothing more arrives.
     Stall(usize),
-    /// A byte of the next run is another one.
+    /// One byte of the next run is changed.
     Flip(usize),
     /// The next run is one byte short.
     Shrink(usize),
@@ -64,15 +64,15 @@ struct NetworkState {
     views: Vec<Vec<usize>>,
     /// The view before the last change.
     former: Option<Vec<usize>>,
-    /// Pairs of nodes that do not hear each other.
+    /// Pairs of nodes that cannot reach each other.
     cut: BTreeSet<(usize, usize)>,
     latency: Duration,
     /// Adds random times up to the given one to the latency.
     jitter: Option<(StdRng, Duration)>,
-    /// A node whose answers take longer.
+    /// A node whose answers take this much longer.
     slow: Option<(usize, Duration)>,
     asks_deputies_first: bool,
-    /// Nodes are ranked as in a cluster, and not in turns, which tests of one case foresee.
+    /// Set to rank nodes by hash, as in a cluster, instead of round-robin, which tests of a single case rely on.
     ranks_by_hash: bool,
     faults: VecDeque<AnswerFault>,
     asked: Vec<Asked>,
@@ -97,7 +97,7 @@ impl Network {
         state.ranked(&state.views[0], path, stripe, 0)
     }
 
-    /// Lets the views and the placement of the crate `stylobate-client` rank the nodes.
+    /// Ranks the nodes by the views and the placement of the crate `stylobate-client`.
     pub fn rank_by_hash(&self) {
         self.state.lock().ranks_by_hash = true;
     }
@@ -114,7 +114,7 @@ impl Network {
         state.views.iter_mut().for_each(|own| *own = view.to_vec());
     }
 
-    /// Starts a node, or stops it.
+    /// Starts or stops a node.
     pub fn set_store(&self, node: usize, store: Option<ReadThrough>) {
         self.state.lock().stores[node] = store;
     }
@@ -135,7 +135,7 @@ impl Network {
         self.state.lock().jitter = Some((StdRng::seed_from_u64(seed), max));
     }
 
-    /// Lets each answer of a node take longer by this time.
+    /// Delays each answer of a node by this time.
     pub fn slow_down(&self, node: usize, by: Duration) {
         self.state.lock().slow = Some((node, by));
     }
@@ -149,7 +149,7 @@ impl Network {
         self.state.lock().asks_deputies_first = true;
     }
 
-    /// Spoils the next answers, one each.
+    /// Injects faults into the next answers, one each.
     pub fn spoil(&self, faults: impl IntoIterator<Item = AnswerFault>) {
         self.state.lock().faults.extend(faults);
     }
@@ -162,7 +162,7 @@ impl Network {
         std::mem::take(&mut self.state.lock().suspects)
     }
 
-    /// Calls a node: waits as long as a request travels, and for ever if the two do not hear each other.
+    /// Calls a node: waits for the latency, or forever if the two cannot reach each other.
     async fn reach(&self, from: usize, to: usize) -> Result<ReadThrough, PeerError> {
         let latency = self.next_latency() + self.slowness(to);
         tokio::time::sleep(latency).await;
@@ -330,7 +330,7 @@ impl Peers for FakePeers {
     }
 }
 
-/// Returns the run with bytes of its own, as if it had come from another machine.
+/// Returns the run with a copy of its bytes, as if it had come from another machine.
 fn copied(run: &BlockRun) -> BlockRun {
     BlockRun { bytes: Bytes::copy_from_slice(&run.bytes), checksums: run.checksums.clone() }
 }
@@ -360,7 +360,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts nodes, each with a cache of its own.
+    /// Starts nodes, each with its own cache.
     pub async fn start(
         caches: impl IntoIterator<Item = CacheOptions>,
         stripe: u64,
@@ -395,7 +395,7 @@ impl Cluster {
         path
     }
 
-    /// Puts an object whose first stripe is at home at a node. Its path begins with `name`.
+    /// Puts an object whose first stripe has its home at the given node. Its path begins with `name`.
     pub async fn put_at(&self, node: usize, name: &str, bytes: impl Into<Bytes>) -> Path {
         let paths = (0..).map(|number| Path::from(format!("{name}-{number}")));
         let path = paths.into_iter().find(|path| self.network.home(path, 0) == node).unwrap();
@@ -424,7 +424,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs work that must end within a minute, of virtual time if that is paused.
+/// Runs work that must end within a minute, in virtual time if the clock is paused.
 pub async fn in_a_minute(work: impl Future<Output = ()>) {
     let ended = tokio::time::timeout(Duration::from_secs(60), work).await;
     assert!(ended.is_ok(), "waited a minute");

@@ -1,4 +1,4 @@
-//! Waits for conditions in tests. Test crates include this file by its path.
+//! Waits for conditions in tests. Test crates include this file by path.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 /// Time within which a condition holds even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time between two looks at a condition.
+/// Interval between two checks of a condition.
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// Waits until a condition holds.
 ///
 /// # Panics
 ///
-/// If it does not hold within a minute. The message names `what` was awaited.
+/// If it does not hold within a minute. The message contains `what`.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let holding = async {
         while !holds().await {

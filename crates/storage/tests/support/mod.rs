@@ -50,7 +50,7 @@ pub struct Sent {
     pub range: Range<u64>,
 }
 
-/// An origin in memory: counts, delays, and breaks.
+/// An in-memory origin that counts, delays, and fails.
 #[derive(Debug, Default)]
 pub struct Counting {
     pub memory: InMemory,
@@ -63,7 +63,7 @@ pub struct Counting {
     /// Faults of the next GETs, one each; later ones succeed.
     pub faults: Mutex<VecDeque<Fault>>,
     pub latency: Mutex<Duration>,
-    /// Times by which the next answers come late, one each, after their version was read.
+    /// Delays of the next answers, one each, after their version was read.
     pub lags: Mutex<VecDeque<Duration>>,
     /// Time between chunks of 64 KiB.
     pub pace: Mutex<Duration>,

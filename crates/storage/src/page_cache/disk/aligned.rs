@@ -1,4 +1,4 @@
-//! Buffers for direct reads: their memory begins at a multiple of a sector.
+//! Buffers for direct reads: their memory is aligned to a sector.
 #![expect(unsafe_code, reason = "memory is handed to the kernel before it is initialized")]
 
 use std::{
@@ -18,23 +18,23 @@ pub(super) const SECTOR: usize = 4096;
 #[repr(C, align(4096))]
 struct Sector([u8; SECTOR]);
 
-/// Memory of dropped buffers, kept for the next ones: faulting in the pages of a new mebibyte takes longer than its
+/// Memory of dropped buffers, kept for reuse: faulting in the pages of a new mebibyte takes longer than computing its
 /// checksums.
 static POOL: Mutex<BufferPool> = Mutex::new(BufferPool { free: VecDeque::new(), sectors: 0 });
 
 /// Maximum memory in the pool.
 const MAX_POOL_BYTES: usize = 16 << 20;
-/// Maximum free buffers that are searched for one of the right size.
+/// Maximum number of free buffers searched for one of the right size.
 const MAX_PROBES: usize = 16;
 
-/// A stack of free buffers: the newest, at the back, are used first.
+/// A stack of free buffers: the newest, at the back, is reused first.
 struct BufferPool {
     free: VecDeque<Vec<Sector>>,
     sectors: usize,
 }
 
 impl BufferPool {
-    /// Returns memory of exactly `sectors`, so that small buffers do not hold the memory of large ones.
+    /// Returns memory of exactly `sectors`, so that small buffers do not hold large allocations.
     fn get(&mut self, sectors: usize) -> Option<Vec<Sector>> {
         let at = self.free.iter().rev().take(MAX_PROBES).position(|memory| memory.capacity() == sectors)?;
         let memory = self.free.remove(self.free.len() - 1 - at)?;
@@ -42,7 +42,7 @@ impl BufferPool {
         Some(memory)
     }
 
-    /// Adds memory, and returns the surplus, which is to be freed.
+    /// Adds memory, and returns the surplus for the caller to free.
     fn put(&mut self, memory: Vec<Sector>) -> Vec<Vec<Sector>> {
         self.sectors += memory.capacity();
         self.free.push_back(memory);
@@ -58,7 +58,7 @@ impl BufferPool {
     }
 }
 
-/// A buffer that begins at a multiple of [`SECTOR`] and is filled from its start.
+/// A sector-aligned buffer that is filled from its start.
 pub(crate) struct AlignedBuffer {
     /// Its length stays 0: only the spare capacity is used.
     sectors: Vec<Sector>,
@@ -85,8 +85,8 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// Lets `read` initialize up to `len` bytes after the current ones. `read` returns the front part of its argument
-    /// that it initialized. Returns the number of bytes added; 0 if `read` returned other memory.
+    /// Lets `read` initialize up to `len` bytes after the current ones; it returns the prefix that it initialized.
+    /// Returns the number of bytes added; 0 if `read` returned other memory.
     pub(super) fn extend_with(
         &mut self,
         len: usize,
@@ -118,12 +118,12 @@ impl AlignedBuffer {
     ///
     /// # Safety
     ///
-    /// They were initialized.
+    /// Those bytes must be initialized.
     pub(super) unsafe fn assume_filled(&mut self, len: usize) {
         self.len += self.spare(0..len).len();
     }
 
-    /// Shortens to `len` bytes; no effect if it is shorter already.
+    /// Shortens the buffer to `len` bytes; no effect if it is already shorter.
     pub(super) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -133,7 +133,7 @@ impl AlignedBuffer {
         unsafe { slice::from_raw_parts_mut(self.sectors.as_mut_ptr().cast(), self.len) }
     }
 
-    /// Converts the buffer to `Bytes`, without a copy.
+    /// Converts the buffer to `Bytes` without copying.
     pub(crate) fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -151,7 +151,7 @@ impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         if self.sectors.capacity() > 0 {
             let surplus = POOL.lock().put(take(&mut self.sectors));
-            // Freed after the lock is released.
+            // Free the surplus after releasing the lock.
             drop(surplus);
         }
     }

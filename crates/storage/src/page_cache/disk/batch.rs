@@ -1,4 +1,4 @@
-//! The header of a batch: the pieces that were appended to a segment together.
+//! The header of a batch: pieces appended to a segment together.
 //!
 //! ```text
 //! segment: batch │ batch │ … │ unused, or batches of an earlier generation
@@ -35,8 +35,7 @@ const CHECKSUM_END: usize = 16;
 const FIXED_LEN: usize = 64;
 const ENTRY_LEN: usize = 28;
 
-/// Maximum length of a header, about 18,000 entries of one block: a damaged length does not make recovery allocate
-/// more.
+/// Maximum length of a header, about 18,000 one-block entries: a corrupt length cannot make recovery allocate more.
 pub(super) const MAX_HEADER_LEN: usize = 640 << 10;
 
 /// One piece of a batch.
@@ -44,14 +43,14 @@ pub(super) const MAX_HEADER_LEN: usize = 640 << 10;
 pub(super) struct BatchEntry {
     pub(super) key: PageKey,
     pub(super) first_block: u32,
-    /// Bytes without padding.
+    /// Length without padding, in bytes.
     pub(super) len: u32,
-    /// One for each block.
+    /// One per block.
     pub(super) checksums: Box<[u64]>,
 }
 
 impl BatchEntry {
-    /// Returns the bytes on disk.
+    /// Returns the padded length on disk, in bytes.
     pub(super) fn padded_len(&self) -> u64 {
         u64::from(self.len).next_multiple_of(SECTOR as u64)
     }
@@ -61,17 +60,17 @@ impl BatchEntry {
     }
 }
 
-/// Returns the bytes of an entry of `blocks` blocks in a header.
+/// Returns the encoded length of an entry for `blocks` blocks.
 pub(super) fn encoded_len(blocks: usize) -> usize {
     ENTRY_LEN + 8 * blocks
 }
 
-/// Returns the bytes of a header whose entries take `entries` bytes.
+/// Returns the length of a header whose entries take `entries` bytes.
 pub(super) fn header_len(entries: usize) -> usize {
     (FIXED_LEN + entries).next_multiple_of(SECTOR)
 }
 
-/// Returns the bytes of a batch that consists of one piece of `len` bytes.
+/// Returns the length of a batch with a single piece of `len` bytes.
 pub(super) fn lone_batch_len(len: u64, block_size: u64) -> u64 {
     let blocks = len.div_ceil(block_size.max(1)) as usize;
     header_len(encoded_len(blocks)) as u64 + len.next_multiple_of(SECTOR as u64)
@@ -83,7 +82,7 @@ pub(super) struct BatchPosition {
     pub(super) segment: u32,
     pub(super) generation: u64,
     pub(super) sequence: u64,
-    /// In bytes from the start of the segment.
+    /// Offset in bytes from the start of the segment.
     pub(super) offset: u64,
 }
 
@@ -94,7 +93,7 @@ pub(super) struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Returns the bytes of the encoded header.
+    /// Returns the length of the encoded header.
     pub(super) fn len(&self) -> usize {
         header_len(self.entries.iter().map(BatchEntry::encoded_len).sum())
     }
@@ -167,7 +166,7 @@ impl BatchHeader {
         let count = input.u32_le()?;
         input.array::<4>()?;
 
-        // Each entry takes input, so a damaged count ends the loop early.
+        // Each entry consumes input, so a corrupt count ends the loop early.
         let mut entries = Vec::new();
         for _ in 0..count {
             entries.push(decode_entry(&mut input, geometry)?);
@@ -183,7 +182,7 @@ impl BatchHeader {
     }
 }
 
-/// Returns the length of a header, read from its first sector; `None` if there is no header.
+/// Returns the length of a header, read from its first sector; `None` if it has no header.
 pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
     let mut input = ByteReader::new(bytes);
     if input.array()? != MAGIC {
@@ -198,8 +197,8 @@ pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
     is_plausible.then_some(len)
 }
 
-/// Returns whether a header is unchanged by encoding and decoding it again; `None` if the bytes are no header of a log
-/// of these sizes.
+/// Returns whether decoding and re-encoding a header preserves it; `None` if the bytes are not a header of a log with
+/// these sizes.
 pub(crate) fn header_survives_rewrite(
     bytes: &[u8],
     capacity: u64,

@@ -1,7 +1,7 @@
-//! Index of the pieces on disk, and the bytes of each segment that they take.
+//! Index of the pieces on disk, and of the live bytes per segment.
 //!
-//! A piece is a run of consecutive blocks of a page. The pieces of a page never overlap: if a batch brings a block that
-//! is there already, the newer one wins. Nothing here does I/O.
+//! A piece is a run of consecutive blocks of a page. The pieces of a page never overlap: if a batch contains a block
+//! that the page already has, the newer one wins. Nothing here does I/O.
 
 use std::{fmt, ops::Range};
 
@@ -18,7 +18,7 @@ use crate::{
 /// Heap overhead of an allocation, in bytes.
 const ALLOCATION_OVERHEAD: usize = 16;
 
-/// A page's key in 20 bytes, without the padding that the alignment of `u128` brings.
+/// A page's key in 20 bytes, without the padding required by the alignment of `u128`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CompactKey {
     object: [u32; 4],
@@ -42,10 +42,10 @@ impl From<CompactKey> for PageKey {
 /// A run of blocks of a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DiskPiece {
-    /// One for each block.
+    /// One per block.
     pub(super) checksums: Box<[u64]>,
     pub(super) segment: u32,
-    /// In sectors from the start of the segment, so that 32 bits suffice.
+    /// Offset in sectors from the start of the segment, so that 32 bits suffice.
     sector: u32,
     pub(super) len: u32,
     first_block: u8,
@@ -71,7 +71,7 @@ impl DiskPiece {
         first..first + self.checksums.len() as u32
     }
 
-    /// Returns the bytes on disk.
+    /// Returns the padded length on disk, in bytes.
     pub(super) fn padded_len(&self) -> u64 {
         u64::from(self.len).next_multiple_of(SECTOR as u64)
     }
@@ -111,7 +111,7 @@ impl DiskPiece {
     }
 }
 
-/// The identity of a piece: nothing else is at its location as long as the piece is in the index.
+/// The identity of a piece: its location is not reused while the piece is in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PieceLocation {
     pub(super) segment: u32,
@@ -150,7 +150,7 @@ pub(super) fn mask_of(blocks: &Range<u32>) -> u64 {
     below(blocks.end) & !below(blocks.start)
 }
 
-/// A live piece of a segment that is reclaimed.
+/// A live piece of a segment that is being reclaimed.
 #[derive(Debug)]
 pub(super) struct LiveDiskPiece {
     pub(super) key: PageKey,
@@ -161,7 +161,7 @@ pub(super) struct LiveDiskPiece {
 #[derive(Clone, Debug, Default)]
 struct SegmentUse {
     live: u64,
-    /// Pages that were written to the segment, even if they are no longer there.
+    /// Pages written to the segment, including those since removed.
     keys: Vec<CompactKey>,
 }
 
@@ -182,7 +182,7 @@ impl DiskIndex {
         Self { geometry, pages: HashMap::new(), policy, segments, live: 0, heap_bytes: 0 }
     }
 
-    /// Returns the blocks of a page that are on disk, a bit for each.
+    /// Returns a bitmask of the blocks of a page that are on disk.
     pub(super) fn mask(&self, key: &PageKey) -> u64 {
         self.pages.get(&CompactKey::from(*key)).map_or(0, DiskPageEntry::mask)
     }
@@ -213,7 +213,7 @@ impl DiskIndex {
         }
     }
 
-    /// Adds a piece, which replaces the blocks of older ones, and evicts down to the capacity.
+    /// Adds a piece, replacing the blocks of older ones, and evicts down to the capacity.
     pub(super) fn insert(&mut self, key: PageKey, piece: DiskPiece) {
         self.add(key, piece);
         self.evict_to_capacity();
@@ -265,7 +265,7 @@ impl DiskIndex {
         }
     }
 
-    /// Removes the piece of a page that contains the bytes at `location`; returns whether it was still there.
+    /// Removes the piece of a page that contains the bytes at `location`; returns whether it still existed.
     pub(super) fn forget(&mut self, key: &PageKey, location: PieceLocation) -> bool {
         self.retain_pieces(key, |piece| {
             let bytes = piece.offset()..piece.offset() + piece.padded_len();
@@ -273,7 +273,7 @@ impl DiskIndex {
         })
     }
 
-    /// Keeps the pieces of a page for which `keep` is true; returns whether one was removed.
+    /// Keeps the pieces of a page for which `keep` is true; returns whether any was removed.
     fn retain_pieces(&mut self, key: &PageKey, keep: impl Fn(&DiskPiece) -> bool) -> bool {
         let compact = CompactKey::from(*key);
         let Some(entry) = self.pages.get_mut(&compact) else { return false };
@@ -293,7 +293,7 @@ impl DiskIndex {
         true
     }
 
-    /// Replaces a piece by its copy elsewhere, unless it was removed or replaced meanwhile.
+    /// Replaces a piece by its copy elsewhere, unless it was removed or replaced in the meantime.
     pub(super) fn relocate(&mut self, key: PageKey, from: &DiskPiece, to: DiskPiece) -> bool {
         let compact = CompactKey::from(key);
         let Some(entry) = self.pages.get_mut(&compact) else { return false };
@@ -405,7 +405,7 @@ impl fmt::Debug for DiskIndex {
     }
 }
 
-/// Bytes that a page takes, by segment and in memory.
+/// Bytes used by a page, by segment and in memory.
 struct EntryUse {
     bytes: SmallVec<[(u32, u64); 4]>,
     heap_bytes: usize,

@@ -1,7 +1,7 @@
-//! Operations on segment files, as a trait that tests replace to inject faults.
+//! Operations on segment files, as a trait that tests implement to inject faults.
 //!
-//! Writes go through the page cache of the system, so that it absorbs bursts. Reads bypass it, except for those of
-//! recently written segments.
+//! Writes go through the system's page cache, which absorbs bursts. Reads bypass it, except for recently written
+//! segments.
 
 use std::{
     fmt::Debug,
@@ -27,14 +27,14 @@ pub(super) trait DiskIo: Send + Sync + Debug {
     /// Opens a file for reading and writing through the page cache, and creates it if absent.
     fn open_buffered(&self, path: &Path) -> io::Result<File>;
 
-    /// Opens a file for reads that bypass the page cache, or for ordinary ones if the file system does not support
+    /// Opens a file for reads that bypass the page cache, or for ordinary reads if the file system does not support
     /// that.
     fn open_direct(&self, path: &Path) -> io::Result<File>;
 
-    /// Writes a part of `slices` and returns its length.
+    /// Writes a prefix of `slices` and returns its length.
     fn write(&self, file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
 
-    /// Reads to the front of `memory` and returns the part that was read.
+    /// Reads into the front of `memory` and returns the part that was filled.
     fn read<'b>(
         &self,
         file: &File,
@@ -42,7 +42,7 @@ pub(super) trait DiskIo: Send + Sync + Debug {
         offset: u64,
     ) -> io::Result<&'b mut [u8]>;
 
-    /// Reads bytes that are in the page cache; fails if that needs I/O.
+    /// Reads bytes from the page cache; fails if that needs I/O.
     fn read_cached(&self, file: &File, memory: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Returns whether reads may bypass this trait and be submitted to io_uring.
@@ -62,7 +62,7 @@ pub(super) trait DiskIo: Send + Sync + Debug {
     fn truncate(&self, file: &File, len: u64) -> io::Result<()>;
 }
 
-/// The implementation by system calls.
+/// The implementation with system calls.
 #[derive(Debug)]
 pub(super) struct SystemIo;
 
@@ -92,7 +92,7 @@ impl DiskIo for SystemIo {
         memory: &'b mut [MaybeUninit<u8>],
         offset: u64,
     ) -> io::Result<&'b mut [u8]> {
-        // The caller repeats an interrupted read, since the borrow of `memory` ends with the call.
+        // The caller repeats interrupted reads, since the borrow of `memory` ends with the call.
         let (initialized, _) = rustix::io::pread(file, memory, offset)?;
         Ok(initialized)
     }
@@ -110,7 +110,7 @@ impl DiskIo for SystemIo {
     }
 
     fn start_writeback(&self, file: &File, offset: u64, len: u64) {
-        // Linux starts writeback of dirty pages that it is advised to drop, and keeps them until they are written.
+        // For dirty pages, this advice makes Linux start writeback; the pages are kept until they are written.
         fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed).ok();
     }
 
@@ -157,7 +157,7 @@ pub(super) fn read_exact(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // A direct read cannot continue within a sector. It ends there only at the end of a file.
+        // A direct read cannot continue within a sector, and ends there only at the end of a file.
         if read < len && read % SECTOR != 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -165,8 +165,8 @@ pub(super) fn read_exact(
     Ok(())
 }
 
-/// Returns whether space may become available without the file being replaced: the disk, the quota or a limit is
-/// exhausted.
+/// Returns whether the error is an exhausted disk, quota or limit: space may become available without replacing the
+/// file.
 pub(super) fn is_out_of_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
 

@@ -1,7 +1,7 @@
 //! The disk tier: blocks of pages in a log of segments that survives a restart.
 //!
-//! A read returns only bytes that were written under that page and block number and pass their checksum: anything else
-//! is a miss. A disk that is full, broken or damaged costs its own hits and nothing else.
+//! A read returns only bytes that were written under that page and block number and that match their checksum:
+//! anything else is a miss. A disk that is full, broken or damaged costs its own hits and nothing else.
 //!
 //! ```text
 //! <dir>/lock                     held by the one process that uses the folder
@@ -13,7 +13,7 @@
 //!                        └────────── live pieces ◀─────────────┘ is emptied when few are free
 //! ```
 //!
-//! There is no journal of removals: a page belongs to one version, so one that comes back after a restart is not stale.
+//! Removals are not journaled: a page belongs to one version, so a page that reappears after a restart is not stale.
 
 mod aligned;
 mod batch;
@@ -62,7 +62,7 @@ use self::{
 use super::PageKey;
 use crate::{policy::Eviction, threads::blocking::run_blocking};
 
-/// Creates the eviction policy of pages on disk, given its capacity in bytes.
+/// Creates the eviction policy for pages on disk from its capacity in bytes.
 pub(crate) type PolicyFactory = Box<dyn FnOnce(u64) -> Box<dyn Eviction<PageKey>> + Send>;
 
 pub(crate) struct DiskTierOptions {
@@ -70,9 +70,9 @@ pub(crate) struct DiskTierOptions {
     /// Maximum bytes on disk.
     pub(crate) capacity: u64,
     pub(crate) page_size: u64,
-    /// A power of two, from 4 KiB on, at least a 64th of a page.
+    /// A power of two, at least 4 KiB and at least a 64th of a page.
     pub(crate) block_size: u64,
-    /// Maximum bytes that wait to be written.
+    /// Maximum bytes queued for writing.
     pub(crate) queue: u64,
     pub(crate) policy: PolicyFactory,
 }
@@ -101,10 +101,10 @@ pub(crate) enum DiskOpenError {
     Folder { dir: PathBuf, source: std::io::Error },
 }
 
-/// Reason for which a write was refused, or dropped later.
+/// The reason that a write was refused, or dropped later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DropReason {
-    /// The disk is slower than the writes that arrive.
+    /// The disk is slower than the incoming writes.
     QueueFull,
     /// A recent write failed, because the disk is full or broken.
     DiskFailed,
@@ -120,7 +120,7 @@ pub(crate) enum WriteBacklog {
     Short,
     /// At most half.
     Long,
-    /// More than half: many writes of a burst may be dropped.
+    /// More than half: a burst may drop many writes.
     Full,
 }
 
@@ -136,26 +136,26 @@ pub(crate) struct DroppedWrites {
 /// Counters of the tier. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskTierStats {
-    /// Set while writes are refused, since the disk is full or fails.
+    /// Set while writes are refused because the disk is full or failing.
     pub(crate) is_paused: bool,
     /// Maximum bytes on disk.
     pub(crate) capacity: u64,
-    /// Bytes of pages that are on disk.
+    /// Bytes of live pages on disk.
     pub(crate) used: u64,
     /// Pages with at least one block on disk.
     pub(crate) pages: u64,
-    /// Written for callers, without headers and copies.
+    /// Bytes written for callers, without headers and copies.
     pub(crate) written: u64,
-    /// Returned to callers.
+    /// Bytes returned to callers.
     pub(crate) read: u64,
     pub(crate) dropped: DroppedWrites,
-    /// Pieces that could not be read or did not pass their checksum.
+    /// Pieces that were unreadable or did not match their checksum.
     pub(crate) rejected: u64,
-    /// Copied to reclaim segments.
+    /// Bytes copied to reclaim segments.
     pub(crate) rewritten: u64,
-    /// Memory of the index.
+    /// Memory of the index, in bytes.
     pub(crate) index_bytes: u64,
-    /// Set if there were pages of an earlier process.
+    /// Set if pages of an earlier process were recovered.
     pub(crate) is_recovered: bool,
 }
 
@@ -197,7 +197,7 @@ struct DiskTierState {
     index: DiskIndex,
     queue: WriteQueue,
     phase: DiskTierPhase,
-    /// End of the time for which writes are refused after a failure.
+    /// Time until which writes are refused after a failure.
     paused_until: Option<Instant>,
 }
 
@@ -226,7 +226,7 @@ struct DiskTierInner {
     is_done: watch::Sender<bool>,
 }
 
-/// Blocks of pages on disk. Dropping it discards queued writes; `close` writes them.
+/// Blocks of pages on disk. Dropping the tier discards queued writes; `close` writes them.
 #[derive(Debug)]
 pub(crate) struct DiskTier {
     shared: Arc<DiskTierInner>,
@@ -236,7 +236,7 @@ pub(crate) struct DiskTier {
 
 impl DiskTier {
     /// Opens the tier, blocking: locks the folder, removes folders of other layouts and recovers the pages of an
-    /// earlier process. Damaged content is left out and is never an error.
+    /// earlier process. Damaged content is skipped, not an error.
     pub(crate) fn open(options: DiskTierOptions) -> Result<Self, DiskOpenError> {
         Self::open_with(options, Arc::new(SystemIo), WriteRetryPause::default())
     }
@@ -294,14 +294,14 @@ impl DiskTier {
         Ok(Self { shared, is_recovered, writer: Some(writer) })
     }
 
-    /// Returns the blocks of a page that are on disk, a bit for each. Does no I/O.
+    /// Returns a bitmask of the blocks of a page that are on disk. Does no I/O.
     pub(crate) fn blocks(&self, key: &PageKey) -> u64 {
         let state = self.shared.state.lock();
         if state.is_open() { state.index.mask(key) } else { 0 }
     }
 
-    /// Reads exactly these blocks; the last one is short if the object ends in it. `None` if a block is absent, was
-    /// evicted meanwhile or is damaged. Needs a tokio runtime with I/O enabled.
+    /// Reads exactly these blocks; the last one is short if the object ends in it. Returns `None` if a block is
+    /// absent, damaged, or evicted in the meantime. Needs a tokio runtime with I/O enabled.
     pub(crate) async fn read(&self, key: &PageKey, blocks: Range<u32>) -> Option<AlignedBuffer> {
         let read = BlockRead::plan(&self.shared, key, blocks)?;
         if let Some(buffer) = read.run_cached(&self.shared) {
@@ -315,17 +315,18 @@ impl DiskTier {
         }
 
         let shared = self.shared.clone();
-        // Allocated here: memory allocated by the many blocking threads and freed by others would stay in their heaps.
+        // Allocated on this thread: memory allocated by many blocking threads and freed by others would stay in their
+        // heaps.
         let buffer = read.buffer();
         run_blocking(move || read.run(&shared, buffer)).await.ok().flatten()
     }
 
-    /// Notes a hit of a page for the eviction policy.
+    /// Records a hit of a page for the eviction policy.
     pub(crate) fn touch(&self, key: &PageKey) {
         self.shared.state.lock().index.touch(key);
     }
 
-    /// Queues the blocks from `first_block` on for writing, except those that are on disk or queued. Only the last
+    /// Queues the blocks from `first_block` on for writing, except those already on disk or queued. Only the last
     /// block of an object may be short. Never blocks on I/O.
     pub(crate) fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) -> Result<(), DropReason> {
         self.enqueue(key, first_block, &bytes)
@@ -377,7 +378,8 @@ impl DiskTier {
         Ok(())
     }
 
-    /// Returns the fill level of the write queue; `Short` if the tier takes no writes, since nothing waits for it then.
+    /// Returns the fill level of the write queue; `Short` if the tier refuses writes, since nothing waits for it
+    /// then.
     pub(crate) fn backlog(&self) -> WriteBacklog {
         let state = self.shared.state.lock();
         if !state.is_open() || state.is_paused() {
@@ -386,17 +388,17 @@ impl DiskTier {
         state.queue.backlog()
     }
 
-    /// Removes a page, even if it is queued or being written: it is absent at once and until it is written again.
+    /// Removes a page, even if it is queued or being written: it is absent at once, until it is written again.
     pub(crate) fn remove(&self, key: &PageKey) {
         let mut state = self.shared.state.lock();
         state.queue.cancel(key);
         state.index.remove(key);
     }
 
-    /// Writes queued blocks, syncs and releases the folder. Reads miss and writes are dropped from the call on.
+    /// Writes queued blocks, syncs and releases the folder. From the call on, reads miss and writes are dropped.
     pub(crate) async fn close(&self) {
         self.end(DiskTierPhase::Closed);
-        // The sender is in `shared`, so the wait ends only when the writer does.
+        // `shared` owns the sender, so the wait ends only when the writer does.
         self.shared.is_done.subscribe().wait_for(|is_done| *is_done).await.ok();
     }
 
@@ -438,7 +440,7 @@ impl DiskTier {
 
 impl Drop for DiskTier {
     fn drop(&mut self) {
-        // A close in progress continues: its caller may have been cancelled, its pages are not.
+        // A close in progress continues: even if its caller was cancelled, its pages must be written.
         self.end(DiskTierPhase::Abandoned);
         if let Some(writer) = self.writer.take() {
             writer.join().ok();
@@ -457,7 +459,7 @@ fn lock(dir: &Path) -> Result<File, DiskOpenError> {
     }
 }
 
-/// Returns the folder of the segments, created if absent; removes those of other layouts.
+/// Returns the folder of the segments, creating it if absent; removes those of other layouts.
 fn prepare(dir: &Path, geometry: &LogGeometry) -> std::io::Result<PathBuf> {
     let name = format!("pages-v2-{}-{}", geometry.page_size, geometry.block_size);
     for entry in fs::read_dir(dir)? {

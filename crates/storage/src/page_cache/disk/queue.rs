@@ -1,4 +1,4 @@
-//! Blocks that are queued for writing, or being written.
+//! Blocks that are queued or being written.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ struct PendingWrite {
     blocks: u64,
 }
 
-/// A FIFO queue with a limit in bytes. A write counts until it is finished, since its bytes are in memory.
+/// A FIFO queue with a limit in bytes. A write counts until it is finished, since its bytes are in memory until then.
 #[derive(Debug)]
 pub(super) struct WriteQueue {
     writes: VecDeque<QueuedWrite>,
@@ -40,7 +40,7 @@ impl WriteQueue {
         Self { writes: VecDeque::new(), pending: HashMap::new(), bytes: 0, limit, next_ticket: 0 }
     }
 
-    /// Returns the blocks of a page that are to be written.
+    /// Returns a bitmask of the blocks of a page that are queued or being written.
     pub(super) fn mask(&self, key: &PageKey) -> u64 {
         self.pending.get(key).map_or(0, |pending| pending.iter().fold(0, |mask, write| mask | write.blocks))
     }
@@ -71,8 +71,8 @@ impl WriteQueue {
         self.writes.push_back(QueuedWrite { key, first_block, bytes, ticket });
     }
 
-    /// Takes writes of about `max_bytes` on disk, padding included, at least one if there is any. Each must be
-    /// finished.
+    /// Takes writes of about `max_bytes` on disk, padding included; at least one, unless the queue is empty. Each
+    /// must be finished.
     pub(super) fn pop(&mut self, max_bytes: u64) -> Vec<QueuedWrite> {
         let mut popped = Vec::new();
         let mut bytes = 0;
@@ -90,7 +90,7 @@ impl WriteQueue {
         popped
     }
 
-    /// Ends a write that was taken; returns whether it is still wanted, i.e. was not cancelled.
+    /// Ends a write that was taken; returns whether it is still wanted, that is, not cancelled.
     pub(super) fn finish(&mut self, write: &QueuedWrite) -> bool {
         self.bytes -= write.bytes.len() as u64;
         let Some(pending) = self.pending.get_mut(&write.key) else { return false };
@@ -104,7 +104,7 @@ impl WriteQueue {
         is_wanted
     }
 
-    /// Cancels the writes of a page, including those that were taken but not finished.
+    /// Cancels the writes of a page, including those taken but not finished.
     pub(super) fn cancel(&mut self, key: &PageKey) {
         self.pending.remove(key);
     }

@@ -1,5 +1,4 @@
-//! Reads of blocks: from the page cache of the system if they are there, otherwise direct, by io_uring or on another
-//! thread.
+//! Reads of blocks: from the system's page cache if possible, otherwise direct, by io_uring or on another thread.
 
 use std::{
     io,
@@ -20,14 +19,14 @@ use super::{
 };
 use crate::page_cache::{PageKey, checksum};
 
-/// The part of one piece to read.
+/// The part of a piece to read.
 #[derive(Debug)]
 struct PieceRead {
     slice: DiskPiece,
     reader: SegmentReadGuard,
 }
 
-/// A read of consecutive blocks of a page. Keeps their segments from being overwritten.
+/// A read of consecutive blocks of a page. Protects their segments from being overwritten.
 #[derive(Debug)]
 pub(super) struct BlockRead {
     key: PageKey,
@@ -41,7 +40,8 @@ enum PieceReadError {
 }
 
 impl PieceReadError {
-    /// Returns whether the process or the system ran out of descriptors or memory, which says nothing about the piece.
+    /// Returns whether the process or the system ran out of descriptors or memory, which does not mean that the piece
+    /// is damaged.
     fn is_exhaustion(&self) -> bool {
         match self {
             Self::Io(error) => {
@@ -93,7 +93,7 @@ impl BlockRead {
         Some(buffer)
     }
 
-    /// Reads from the disk by a ring; `None` if that fails for any reason: [`run`](Self::run) determines it.
+    /// Reads from disk by a ring; `None` if that fails for any reason. [`run`](Self::run) then determines the reason.
     pub(super) async fn run_ring(&self, shared: &DiskTierInner, ring: &ReadRing) -> Option<AlignedBuffer> {
         let source = |part: &PieceRead| {
             SegmentRange::new(&part.reader, part.slice.offset(), part.slice.padded_len() as usize)
@@ -121,8 +121,8 @@ impl BlockRead {
         AlignedBuffer::with_capacity(self.parts.iter().map(|part| part.slice.padded_len() as usize).sum())
     }
 
-    /// Reads from the disk into an empty buffer, blocking; drops a piece from the index if it cannot be read or does
-    /// not pass its checksum.
+    /// Reads from disk into an empty buffer, blocking; removes a piece from the index if it is unreadable or does not
+    /// match its checksum.
     pub(super) fn run(&self, shared: &DiskTierInner, mut buffer: AlignedBuffer) -> Option<AlignedBuffer> {
         for part in &self.parts {
             if let Err(error) = self.read_part(shared, part, &mut buffer) {

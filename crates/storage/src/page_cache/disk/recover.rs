@@ -1,7 +1,7 @@
 //! Recovery: finds the batches that earlier processes wrote.
 //!
-//! Only headers are read. Data is verified when it is read for use, so the time of a recovery depends on the number of
-//! batches.
+//! Reads only headers. Data is verified when it is read for use, so the duration of a recovery depends on the number
+//! of batches.
 
 use std::{
     fs, io,
@@ -36,7 +36,7 @@ pub(super) struct LogTail {
     pub(super) end: u64,
 }
 
-/// Makes the folder match the geometry and reads the headers of its batches. Damaged content is left out.
+/// Makes the folder match the geometry and reads the headers of its batches. Damaged content is skipped.
 pub(super) fn recover(dir: &Path, geometry: &LogGeometry, io: &dyn DiskIo) -> io::Result<RecoveredLog> {
     let segments = prepare(dir, geometry)?;
     let next = AtomicUsize::new(0);
@@ -59,8 +59,8 @@ pub(super) fn recover(dir: &Path, geometry: &LogGeometry, io: &dyn DiskIo) -> io
     Ok(RecoveredLog { batches, tail })
 }
 
-/// Lists the segment files. Removes anything else and segments beyond the capacity, which limits the bytes on disk and
-/// not only those in use.
+/// Lists the segment files. Removes anything else, and segments beyond the capacity: it limits the bytes on disk, not
+/// only those in use.
 fn prepare(dir: &Path, geometry: &LogGeometry) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut segments = Vec::new();
 
@@ -89,12 +89,12 @@ fn shorten(path: &Path, metadata: &fs::Metadata, geometry: &LogGeometry) -> io::
     Ok(())
 }
 
-/// Removes a file, a link or a folder with its content.
+/// Removes a file, a link, or a folder with its content.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// Reads the batches of a segment from its start, as far as each continues the previous one.
+/// Reads the batches of a segment from its start, as long as each continues the previous one.
 fn walk(path: &Path, segment: u32, geometry: &LogGeometry, io: &dyn DiskIo) -> Vec<BatchHeader> {
     let mut batches: Vec<BatchHeader> = Vec::new();
     let Ok(file) = io.open_direct(path) else { return batches };

@@ -17,9 +17,10 @@ use super::{aligned::SECTOR, io::DiskIo};
 const MIB: u64 = 1 << 20;
 const MIN_SEGMENT: u64 = 16 * MIB;
 const MAX_SEGMENT: u64 = 64 * MIB;
-/// Number of segments, and of open files, above which segments grow beyond [`MAX_SEGMENT`] …
+/// Number of segments, and of open files, above which segments grow beyond [`MAX_SEGMENT`], up to
+/// [`MAX_LARGE_SEGMENT`].
 const MAX_SEGMENTS: u64 = 256;
-/// … up to this size, since writing pauses while one is reclaimed.
+/// Maximum size of a segment: larger ones would pause writes for too long while they are reclaimed.
 const MAX_LARGE_SEGMENT: u64 = 256 * MIB;
 const MIN_SEGMENTS: u64 = 4;
 
@@ -33,8 +34,8 @@ pub(super) struct LogGeometry {
 }
 
 impl LogGeometry {
-    /// Divides `capacity` into segments: an eighth of it each, within 16 and 64 MiB and no less than two pages, but at
-    /// least four. Large capacities have larger segments, at most 256 MiB.
+    /// Divides `capacity` into at least four segments. Their size is an eighth of the capacity, clamped to 16 to 64
+    /// MiB and at least two pages. Large capacities have larger segments, up to 256 MiB.
     pub(super) fn new(capacity: u64, page_size: u64, block_size: u64) -> Self {
         let min = MIN_SEGMENT.max(2 * page_size + SECTOR as u64);
         let max = MAX_SEGMENT.max(capacity / MAX_SEGMENTS).min(MAX_LARGE_SEGMENT).max(min);
@@ -49,14 +50,14 @@ impl LogGeometry {
         (self.page_size / self.block_size.max(1)).clamp(1, 64) as u32
     }
 
-    /// Returns the number of segments kept free: one has room for the live pieces of the segment that is reclaimed
-    /// next.
+    /// Returns the number of segments kept free: one has room for the live pieces of the next segment to be
+    /// reclaimed.
     pub(super) fn reserve(&self) -> usize {
         if self.segments < 16 { 1 } else { 2 }
     }
 
-    /// Returns the bytes that pages may take, as the eviction policy counts them. The rest lets reclaiming find
-    /// segments with few live bytes.
+    /// Returns the bytes that pages may take, as counted by the eviction policy. The remainder ensures that segments
+    /// with few live bytes exist to be reclaimed.
     pub(super) fn live_capacity(&self) -> u64 {
         let usable = u64::from(self.segments).saturating_sub(self.reserve() as u64 + 1);
 
@@ -80,7 +81,7 @@ pub(super) struct LogSegment {
     path: PathBuf,
     /// For reads that bypass the page cache. Stays open.
     direct: Mutex<Option<Arc<File>>>,
-    /// Set until the segment is synced: until then its data is likely in the page cache.
+    /// Set until the segment is synced, while its data is likely still in the page cache.
     buffered: Mutex<Option<Arc<File>>>,
     readers: AtomicU32,
 }
@@ -91,14 +92,14 @@ impl LogSegment {
         Self { path, direct: Mutex::default(), buffered: Mutex::default(), readers: AtomicU32::new(0) }
     }
 
-    /// Parses the number in the name of a segment's file.
+    /// Parses the number in a segment's file name.
     pub(super) fn index_of(path: &Path) -> Option<u32> {
         let digits = path.file_name()?.to_str()?.strip_prefix("seg-")?;
         let index: u32 = digits.parse().ok()?;
         (index.to_string() == digits).then_some(index)
     }
 
-    /// Returns the descriptor for direct reads, opened at its first use.
+    /// Returns the descriptor for direct reads, opening it on first use.
     pub(super) fn direct(&self, io: &dyn DiskIo) -> io::Result<Arc<File>> {
         let mut direct = self.direct.lock();
         if let Some(file) = &*direct {
@@ -115,7 +116,7 @@ impl LogSegment {
         self.direct.lock().clone()
     }
 
-    /// Returns the descriptor for reads from the page cache, while those are likely to hit.
+    /// Returns the descriptor for reads from the page cache, while they are likely to hit.
     pub(super) fn cached(&self) -> Option<Arc<File>> {
         self.buffered.lock().clone()
     }
@@ -124,12 +125,12 @@ impl LogSegment {
     pub(super) fn begin_writes(&self, io: &dyn DiskIo) -> io::Result<Arc<File>> {
         let file = Arc::new(io.open_buffered(&self.path)?);
         *self.buffered.lock() = Some(file.clone());
-        // The file may be a new one, if the old one was removed.
+        // The old file may have been removed and replaced by a new one.
         self.direct.lock().take();
         Ok(file)
     }
 
-    /// Ends the writes by a descriptor, unless another one writes the segment already.
+    /// Ends the writes through a descriptor, unless the segment is already being written through another one.
     pub(super) fn end_writes(&self, file: &Arc<File>) {
         let mut buffered = self.buffered.lock();
         if buffered.as_ref().is_some_and(|current| Arc::ptr_eq(current, file)) {
@@ -137,14 +138,14 @@ impl LogSegment {
         }
     }
 
-    /// Returns whether the segment is being read: it must not be overwritten then.
+    /// Returns whether the segment is being read, and so must not be overwritten.
     pub(super) fn is_read(&self) -> bool {
         self.readers.load(Ordering::Acquire) > 0
     }
 }
 
-/// A guard that keeps a segment from being overwritten. Acquired under the lock of the index, where pieces are looked
-/// up.
+/// A guard that protects a segment from being overwritten. Acquired under the lock of the index, which is held to
+/// look up pieces.
 #[derive(Debug)]
 pub(super) struct SegmentReadGuard {
     segment: Arc<LogSegment>,

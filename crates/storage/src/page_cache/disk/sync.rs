@@ -1,4 +1,4 @@
-//! Syncs full segments on a thread of its own, so that the writer absorbs bursts at the speed of the system's page
+//! Syncs full segments on a dedicated thread, so that the writer absorbs bursts at the speed of the system's page
 //! cache.
 
 use std::{
@@ -13,10 +13,10 @@ use std::{
 
 use super::{DiskTierInner, DiskTierPhase, segment::LogSegment};
 
-/// Segments that wait to be synced before the writer blocks.
+/// Maximum segments that wait to be synced before the writer blocks.
 const MAX_WAITING: usize = 16;
 
-/// A full segment, and the descriptor that it was written by.
+/// A full segment, and the descriptor through which it was written.
 type FullSegment = (Arc<LogSegment>, Arc<File>);
 
 /// The thread, and the channel of segments to it.
@@ -36,7 +36,7 @@ impl SegmentSyncer {
 
     /// Queues a segment to be synced. Blocks if the queue is full.
     pub(super) fn sync(&self, segment: Arc<LogSegment>, file: Arc<File>) {
-        // Fails only if the thread is gone: then the system writes the segment back in its own time.
+        // Fails only if the thread has ended: the system then writes the segment back in its own time.
         self.full.send((segment, file)).ok();
     }
 

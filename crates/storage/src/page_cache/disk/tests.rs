@@ -1,4 +1,4 @@
-//! The tier on real files: pages come back, damage is a miss, the capacity is a limit, removal is final.
+//! Tests of the tier on real files: pages survive, damage is a miss, the capacity is a limit, removal is final.
 
 mod faults;
 mod model;
@@ -51,7 +51,7 @@ async fn a_full_page_of_every_size_comes_back_after_a_restart() {
 async fn thousands_of_tiny_pages_come_back_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let (tier, io) = open_faulty(dir.path(), TestDiskLayout { capacity: 256 * MIB, ..LAYOUT });
-    // All of them are queued before the first batch is written.
+    // Queue all of them before the first batch is written.
     io.hold_writes();
     for page in 0..30_000 {
         tier.write(key(page), 0, content(&key(page), 100)).unwrap();
@@ -80,7 +80,7 @@ async fn parts_of_a_page_are_written_and_read_on_their_own() {
     assert!(tier.read(&key(1), 2..4).await.is_none());
     assert!(*tier.read(&key(1), 4..5).await.unwrap() == part(4..5));
 
-    // Only what is missing is written.
+    // Only the missing blocks are written.
     tier.write(key(1), 0, part(0..8)).unwrap();
     written(&tier).await;
     assert_eq!(tier.stats().written, 8 * BLOCK as u64);
@@ -105,7 +105,7 @@ async fn a_read_verifies_only_its_own_blocks() {
     tier.close().await;
     drop(tier);
 
-    // A bit of block 5.
+    // Flip a bit of block 5.
     let file = &segment_files(dir.path())[0];
     let file = std::fs::File::options().read(true).write(true).open(file).unwrap();
     let mut byte = [0];
@@ -207,7 +207,7 @@ async fn a_folder_belongs_to_one_tier_until_it_is_closed() {
     drop(first);
     assert!(matches!(DiskTier::open(options(dir.path(), LAYOUT)), Err(DiskOpenError::Locked { .. })));
 
-    // A process that is being started has copies of all descriptors until it executes another program.
+    // A process that is starting has copies of all descriptors until it executes another program.
     let inherited = second.shared.lock.lock().as_ref().unwrap().try_clone().unwrap();
     second.close().await;
     assert_eq!(open(dir.path()).blocks(&key(1)), 1);
@@ -251,14 +251,14 @@ async fn a_removed_page_is_absent_at_once_and_comes_back_only_by_a_write() {
     assert_eq!(tier.blocks(&key(1)), 0);
     assert!(tier.read(&key(1), 0..1).await.is_none());
 
-    // One is being written, one waits.
+    // One write is in progress, another waits.
     io.hold_writes();
     tier.write(key(1), 0, page.clone()).unwrap();
     io.wait_for_held_write();
     tier.write(key(2), 0, content(&key(2), MIB as usize)).unwrap();
     tier.remove(&key(1));
     tier.remove(&key(2));
-    // Written again while the cancelled write is still in progress.
+    // Write the page again while the cancelled write is still in progress.
     tier.write(key(2), 0, content(&key(2), 10)).unwrap();
     io.release_writes();
     written(&tier).await;
@@ -341,7 +341,7 @@ async fn pages_with_hits_survive_the_reclaiming_of_their_segments() {
     let tier = open_layout(dir.path(), TestDiskLayout { capacity: 256 * MIB, ..LAYOUT });
     for page in 0..400 {
         tier.write(key(page), 0, content(&key(page), MIB as usize)).unwrap();
-        // Holes everywhere, so that segments are reclaimed before the policy evicts.
+        // Leave holes everywhere, so that segments are reclaimed before the policy evicts.
         if page % 5 != 0 && page > 20 {
             tier.remove(&key(page - 20));
         }
@@ -375,7 +375,7 @@ const CHILD_DIR: &str = "STYLOBATE_DISK_TEST_DIR";
 const OPENED: &str = "the child has the folder";
 const CHILD: &str = "a_child_that_writes_until_it_is_killed";
 
-/// Run by the test below in a process of its own.
+/// Runs in a process of its own, started by the test below.
 #[tokio::test]
 async fn a_child_that_writes_until_it_is_killed() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };

@@ -1,8 +1,8 @@
 //! Direct reads by io_uring: the calling thread submits, and a task of its runtime completes, so that a read needs no
 //! thread of its own.
 //!
-//! A ring belongs to a runtime, as a socket does. If the system provides none (an old kernel, a container that forbids
-//! it), or one fails, reads use a blocking thread instead.
+//! A ring belongs to a runtime, as a socket does. If the system does not support io_uring (an old kernel, a container
+//! that forbids it), or a ring fails, reads use a blocking thread instead.
 
 #![expect(unsafe_code, reason = "the kernel writes to buffers that it is told the addresses of")]
 
@@ -28,12 +28,12 @@ use tokio::{
 
 use super::{aligned::AlignedBuffer, segment::SegmentReadGuard};
 
-/// Maximum reads in flight in one ring; more wait.
+/// Maximum reads in flight per ring; others wait.
 const MAX_IN_FLIGHT: usize = 256;
-/// Maximum rings of one runtime: threads that share one wait for each other.
+/// Maximum rings per runtime: threads that share a ring contend for its lock.
 const MAX_RINGS: usize = 8;
 
-/// The rings of all runtimes. A runtime has up to [`MAX_RINGS`], numbered.
+/// The rings of all runtimes, by runtime and number. A runtime has up to [`MAX_RINGS`].
 type RuntimeRings = HashMap<(runtime::Id, usize), Weak<ReadRing>>;
 static RINGS: LazyLock<RwLock<RuntimeRings>> = LazyLock::new(RwLock::default);
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
@@ -41,7 +41,7 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// A ring of the kernel, and its reads in flight.
 pub(super) struct ReadRing {
     ring: IoUring,
-    /// Both queues of the ring are used under this lock only.
+    /// Both queues of the ring are accessed only under this lock.
     state: Mutex<ReadRingState>,
 }
 
@@ -51,7 +51,7 @@ struct ReadRingState {
     /// Reads in flight, by the user data of their completions.
     in_flight: Slab<SegmentRead>,
     waiting: VecDeque<SegmentRead>,
-    /// Set when completions are no longer processed, or the kernel accepts no reads.
+    /// Set if completions are no longer processed, or the kernel accepts no more reads.
     is_closed: bool,
 }
 
@@ -59,13 +59,13 @@ struct ReadRingState {
 struct ReadBatch {
     buffer: AlignedBuffer,
     len: usize,
-    /// Reads that have not ended.
+    /// Number of reads that have not ended.
     left: usize,
     is_failed: bool,
     done: oneshot::Sender<AlignedBuffer>,
 }
 
-/// One read of a batch. Everything it needs, beside the buffer, lives here until it has ended.
+/// One read of a batch. Owns everything that the read needs, except the buffer, until it has ended.
 struct SegmentRead {
     source: SegmentRange,
     batch: usize,
@@ -91,7 +91,7 @@ impl SegmentRange {
 }
 
 impl ReadRing {
-    /// Returns a ring of the current runtime; `None` if the system provides none.
+    /// Returns a ring of the current runtime; `None` if the system does not support io_uring.
     pub(super) fn current() -> Option<Arc<Self>> {
         if IS_REFUSED.load(Ordering::Relaxed) {
             return None;
@@ -128,12 +128,12 @@ impl ReadRing {
         let ring = Arc::new(Self { ring, state: Mutex::default() });
         let completer = RingCompleter(ring.clone());
         let _guard = runtime.enter();
-        // SAFETY: the descriptor is the ring's, which the completer keeps open.
+        // SAFETY: the ring owns the descriptor, and the completer keeps the ring alive.
         let events = unsafe { AsyncFd::register_with_interest(completer, Interest::READABLE) }?;
 
         runtime.spawn(async move {
             while let Ok(mut guard) = events.readable().await {
-                // Before the completions are processed: one that arrives later wakes this task again.
+                // Clear readiness before processing completions: one that arrives later wakes this task again.
                 guard.clear_ready();
                 events.get_ref().0.complete();
             }
@@ -141,7 +141,7 @@ impl ReadRing {
         Ok(ring)
     }
 
-    /// Fills an empty buffer with the sources, one after the other, by concurrent reads. `None` if a read fails or is
+    /// Fills an empty buffer with the sources, in order, by concurrent reads. Returns `None` if any read fails or is
     /// short.
     pub(super) async fn read(
         &self,
@@ -194,7 +194,7 @@ impl ReadRing {
             let entry = opcode::Read::new(fd, target.as_mut_ptr().cast(), target.len() as u32);
             let entry = entry.offset(read.source.offset).build();
             let entry = entry.user_data(in_flight.insert(read) as u64);
-            // SAFETY: the queue is used under the lock only, and `target` is memory of the batch. Batch and file live
+            // SAFETY: the queue is used only under the lock, and `target` is memory of the batch. Batch and file live
             // until the kernel reports the end of the read. The queue is as long as `MAX_IN_FLIGHT`.
             unsafe { self.ring.submission_shared().push(&entry) }.ok();
         }
@@ -214,7 +214,7 @@ impl ReadRing {
     fn complete(&self) {
         let mut ended = Vec::new();
         let mut state = self.state.lock();
-        // SAFETY: the queue is used under the lock only.
+        // SAFETY: the queue is used only under the lock.
         for completion in unsafe { self.ring.completion_shared() } {
             let Some(read) = state.in_flight.try_remove(completion.user_data() as usize) else { continue };
             let is_whole = usize::try_from(completion.result()) == Ok(read.source.len);
@@ -236,13 +236,13 @@ impl ReadRing {
         }
     }
 
-    /// Waits for the kernel to release all buffers, and accepts no further reads.
+    /// Refuses further reads, and waits for the kernel to release all buffers.
     fn close(&self) {
         self.state.lock().close();
         while !self.state.lock().in_flight.is_empty() {
             match self.ring.submit_and_wait(1) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    // The kernel may still write to them.
+                    // The kernel may still write to the buffers.
                     let mut state = self.state.lock();
                     std::mem::forget(std::mem::take(&mut state.batches));
                     std::mem::forget(std::mem::take(&mut state.in_flight));
@@ -254,7 +254,7 @@ impl ReadRing {
 }
 
 impl ReadRingState {
-    /// Ends a read. Returns its batch if it was the last read of it.
+    /// Ends a read. Returns its batch if it was the batch's last read.
     fn end(&mut self, read: &SegmentRead, is_whole: bool) -> Option<ReadBatch> {
         let batch = self.batches.get_mut(read.batch)?;
         batch.is_failed |= !is_whole;
@@ -262,7 +262,7 @@ impl ReadRingState {
         if batch.left == 0 { self.batches.try_remove(read.batch) } else { None }
     }
 
-    /// Accepts no further reads. Callers stop waiting for those in flight: the kernel may not have received them yet.
+    /// Refuses further reads. Callers stop waiting for those in flight: the kernel may not have received them yet.
     fn close(&mut self) {
         self.is_closed = true;
         for read in std::mem::take(&mut self.waiting) {
@@ -275,7 +275,7 @@ impl ReadRingState {
     }
 }
 
-/// The task that completes the reads of a ring. The ring is closed when the runtime drops the task.
+/// The task that completes the reads of a ring. When the runtime drops the task, it closes the ring.
 struct RingCompleter(Arc<ReadRing>);
 
 impl AsRawFd for RingCompleter {
@@ -290,7 +290,7 @@ impl Drop for RingCompleter {
     }
 }
 
-/// Returns a small number that is fixed for the thread.
+/// Returns a small number that identifies the current thread.
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -397,7 +397,7 @@ mod tests {
         let Some(ring) = first.block_on(async { ring() }) else { return };
         assert!(holds_sectors(&first.block_on(read(&ring, &segment, &[5])).unwrap(), &[5]));
 
-        // In flight when the runtime ends, and requested after that.
+        // One read is in flight when the runtime ends, another is requested after that.
         let pending =
             ring.submit(SegmentRange::new(&segment, 0, SECTOR), AlignedBuffer::with_capacity(SECTOR));
         drop(first);

@@ -1,11 +1,10 @@
 //! The writer: appends queued writes to the log, and reclaims segments.
 //!
-//! One thread per tier. Writes go to the page cache of the system in batches; a segment is synced when it is full, by
-//! another thread. When few segments are free, the one with the fewest live bytes is emptied: up to half a segment is
-//! copied to the head of the log, the rest is dropped.
+//! One thread per tier. Writes go to the system's page cache in batches; another thread syncs a segment once it is
+//! full. When few segments are free, the writer empties the one with the fewest live bytes: it copies up to half a
+//! segment to the head of the log and drops the rest.
 //!
-//! A failed write drops the writes that wait. Later ones are refused until a pause is over, which doubles with each
-//! failure.
+//! A failed write drops the queued writes. New ones are refused during a pause, which doubles with each failure.
 
 use std::{
     collections::VecDeque,
@@ -28,15 +27,15 @@ use super::{
 };
 use crate::page_cache::checksum;
 
-/// Approximate bytes of a batch: the last piece may exceed it.
+/// Approximate size of a batch in bytes: the last piece may exceed it.
 const BATCH_BYTES: u64 = 4 << 20;
 
 const ZEROS: [u8; SECTOR] = [0; SECTOR];
 
-/// Rounds of making room after which live pieces are dropped instead of copied.
+/// Number of attempts to make room after which live pieces are dropped instead of copied.
 const MAX_COPYING_ROUNDS: usize = 4;
 
-/// Pauses after failed writes: the first one, and the longest.
+/// Pauses after failed writes: the first and the longest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteRetryPause {
     pub(super) min: Duration,
@@ -64,7 +63,7 @@ pub(super) struct DiskLogWriter {
     shared: Arc<DiskTierInner>,
     syncer: SegmentSyncer,
     active: Option<ActiveSegment>,
-    /// End of the log of an earlier process, until writing continues there.
+    /// End of the log of an earlier process, until the writer resumes there.
     tail: Option<LogTail>,
     free: VecDeque<u32>,
     sealed: Vec<u32>,
@@ -74,7 +73,7 @@ pub(super) struct DiskLogWriter {
 }
 
 impl DiskLogWriter {
-    /// Creates a writer that continues the log after `tail`; `used` are the segments with batches.
+    /// Creates a writer that continues the log after `tail`; `used` marks the segments with batches.
     pub(super) fn new(
         shared: Arc<DiskTierInner>,
         tail: Option<LogTail>,
@@ -86,7 +85,7 @@ impl DiskLogWriter {
         let (sealed, free): (Vec<u32>, Vec<u32>) =
             (0..shared.geometry.segments).filter(|index| Some(*index) != newest).partition(is_used);
 
-        // Batches that a power loss left after the tail have smaller sequences than all that follow.
+        // Batches that a power loss left after the tail have smaller sequences than all new ones.
         let last_sequence = tail.map_or(0, |tail| tail.newest.sequence | u64::from(u32::MAX));
         Ok(Self {
             syncer: SegmentSyncer::start(shared.clone())?,
@@ -192,7 +191,7 @@ impl DiskLogWriter {
         }
 
         write_all(&*self.shared.io, &active.file, &mut slices, active.end)?;
-        // In small steps: a sync of a whole segment at once would stall reads.
+        // Start writeback in small steps: syncing a whole segment at once would stall reads.
         self.shared.io.start_writeback(&active.file, active.end, header.end() - active.end);
 
         active.generation = Some(generation);
@@ -223,7 +222,7 @@ impl DiskLogWriter {
         Ok(())
     }
 
-    /// Continues the segment in which an earlier process stopped.
+    /// Resumes the segment in which an earlier process stopped.
     fn resume(&mut self) -> io::Result<()> {
         let Some(tail) = self.tail.take() else { return Ok(()) };
         let index = tail.newest.segment;
@@ -241,7 +240,7 @@ impl DiskLogWriter {
         }
     }
 
-    /// Activates a free segment, as soon as no reads of it are in flight.
+    /// Activates a free segment, once no reads of it are in flight.
     fn activate(&mut self) -> io::Result<()> {
         if self.free.is_empty() {
             self.reclaim(false)?;
@@ -296,8 +295,8 @@ impl DiskLogWriter {
         copied
     }
 
-    /// Evicts pages until at most half of some segment is live, but no more than half a segment of them: evicting pages
-    /// spread over all segments must not cost more of them than a segment holds.
+    /// Chooses the segment to reclaim. Evicts pages until at most half of some segment is live, but at most half a
+    /// segment in total: pages spread over all segments must not cost more than a segment holds.
     fn choose_victim(&self) -> Option<u32> {
         let half = self.shared.geometry.segment_size / 2;
         let mut state = self.shared.state.lock();
@@ -315,7 +314,7 @@ impl DiskLogWriter {
         }
     }
 
-    /// Copies live pieces of a segment, at most half a segment of them, those of pages with hits first.
+    /// Copies live pieces of a segment, up to half a segment in total; pieces of pages with hits come first.
     fn copy_live(&mut self, victim: u32) -> io::Result<()> {
         let mut live = self.shared.state.lock().index.live_pieces(victim);
         live.sort_by_key(|live| (!live.is_touched, live.piece.offset()));
@@ -377,7 +376,7 @@ impl DiskLogWriter {
         Ok(())
     }
 
-    /// Reads a piece to be copied; drops it from the index if it is damaged.
+    /// Reads a piece to copy; removes it from the index if it is damaged.
     fn read_live(&self, live: &LiveDiskPiece) -> Option<AlignedBuffer> {
         let io = &*self.shared.io;
         let piece = &live.piece;
@@ -401,7 +400,7 @@ impl DiskLogWriter {
         None
     }
 
-    /// Drops waiting writes, and refuses new ones for a while.
+    /// Drops queued writes, and refuses new ones for a while.
     fn fail(&mut self, error: &io::Error, writes: VecDeque<QueuedWrite>) {
         if self.pause == self.retry.min {
             tracing::warn!(%error, pause = ?self.pause, "disk cache cannot be written");
@@ -410,7 +409,7 @@ impl DiskLogWriter {
         }
 
         if is_out_of_space(error) {
-            // The partial write is removed, so that it takes no room. The next attempt is made at the same offset.
+            // Remove the partial write, so that it takes no space. The next attempt starts at the same offset.
             if let Some(active) = &self.active {
                 self.shared.io.truncate(&active.file, active.end).ok();
             }
@@ -438,7 +437,7 @@ impl DiskLogWriter {
     }
 }
 
-/// Ends the tier when the writer does, even by a panic, so that callers of `close` return.
+/// Ends the tier when the writer ends, even by a panic, so that callers of `close` return.
 struct DiskLogWriterGuard(Arc<DiskTierInner>);
 
 impl Drop for DiskLogWriterGuard {
@@ -449,8 +448,7 @@ impl Drop for DiskLogWriterGuard {
         }
         drop(state);
 
-        // Dropping the file alone is not enough: a process that is being started briefly has a copy of every
-        // descriptor.
+        // Dropping the file alone is not enough: a process that is starting briefly has a copy of every descriptor.
         if let Some(lock) = self.0.lock.lock().take() {
             lock.unlock().ok();
         }
@@ -458,7 +456,7 @@ impl Drop for DiskLogWriterGuard {
     }
 }
 
-/// Returns the bytes of a batch of pieces of the lengths `lens`.
+/// Returns the length of a batch of pieces of lengths `lens`.
 fn batch_len(lens: impl IntoIterator<Item = u64>, block_size: u64) -> u64 {
     let mut entries = 0;
     let mut data = 0;

@@ -1,8 +1,9 @@
-//! Versions in a cluster: one node per path, its authority, knows the current version, and is told of writes.
+//! Versions in a cluster: one node per path, its authority, knows the current version and is notified of writes.
 //!
-//! Other nodes ask the authority, and keep its answer for as long as the rule allows, from the moment at which the
-//! authority asked the origin. The authority remembers who keeps an answer, and tells them before it shows another
-//! version to anyone: while all nodes have one view, reads through any of them never go back in time.
+//! Other nodes ask the authority, and cache its description for as long as the rule allows, counted from the time at
+//! which the authority asked the origin. The authority remembers which peers hold a description, and notifies them
+//! before it shows another version to any caller: while all nodes have the same view, reads through any of them never
+//! go back in time.
 //!
 //! ```text
 //!   write ─▶ origin ─▶ authority ─▶ peers that keep the old version ─▶ authority forgets it ─▶ acknowledged
@@ -29,8 +30,8 @@ use crate::{
 };
 
 impl ReadThrough {
-    /// Returns the peers with which this node shares what it knows of objects. Versions that a bucket keeps never change,
-    /// so they have no authority.
+    /// Returns the peers with which this node shares descriptions of objects. Object versions retained by a bucket
+    /// never change, so they have no authority.
     fn cluster(&self) -> Option<&PeerRequests> {
         self.fetcher().cluster.as_ref().filter(|_| !self.reads_versions())
     }
@@ -39,12 +40,12 @@ impl ReadThrough {
         self.cluster().is_some()
     }
 
-    /// Returns the authority of a path; `None` if this node is.
+    /// Returns the authority of a path; `None` if it is this node.
     pub(crate) fn authority(&self, path: &Path) -> Option<PeerId> {
         self.cluster()?.authority(path)
     }
 
-    /// Returns the description that the authority gives, or the origin if the authority gives none.
+    /// Returns the authority's description, or the origin's if the authority does not answer.
     pub(crate) async fn ask_authority(
         &self,
         authority: PeerId,
@@ -88,16 +89,16 @@ impl ReadThrough {
         Ok(known.shared_by(Some(authority.clone())))
     }
 
-    /// Returns the description of the path, if it is fresh enough. In a cluster, only one by the authority of the moment
-    /// is: another one is not told of writes.
+    /// Returns the description of the path if it is fresh enough. In a cluster, it must come from the current
+    /// authority: a former one is not notified of writes.
     pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<ObjectInfo>> {
         let known = self.versions().fresh(path, consistency)?;
         let is_current = self.cluster().is_none_or(|cluster| known.authority == cluster.authority(path));
         is_current.then_some(known)
     }
 
-    /// Describes an object to a peer, as its authority, whatever the view of this node: the origin is asked, and no
-    /// other peer.
+    /// Describes an object to a peer as its authority, regardless of this node's view. Asks the origin, never another
+    /// peer.
     #[boxed]
     pub async fn describe_for_peer(
         &self,
@@ -127,7 +128,7 @@ impl ReadThrough {
         Ok(known.to_peer(may_keep))
     }
 
-    /// Tells the peers that keep an earlier version of an object, before the answer of the origin is shown to anyone.
+    /// Notifies the peers that hold an earlier version of an object before any caller sees the answer of the origin.
     pub(crate) async fn settle(&self, path: &Path, answer: Result<ObjectInfo>) -> Result<ObjectInfo> {
         let before = self.versions().peek(path);
         let is_replaced = match (&answer, &before) {
@@ -141,7 +142,8 @@ impl ReadThrough {
         answer.map(|known| known.shared_by(None))
     }
 
-    /// Tells the peers that keep any of the descriptions to forget them. It ends if they do not answer in time.
+    /// Tells the peers that hold any of the descriptions to forget them. Gives up on peers that do not answer in
+    /// time.
     pub(crate) async fn tell_holders(&self, known: &[Arc<ObjectInfo>]) {
         let holders = |known: &Arc<ObjectInfo>| Some((known.path.to_string(), known.holders.clone()?));
         let kept: Vec<_> = known.iter().filter_map(holders).collect();
@@ -149,7 +151,8 @@ impl ReadThrough {
             return;
         }
 
-        // In a task of its own: nothing may be shown until it has ended, even if this caller is gone.
+        // Runs in a task of its own: no caller may see a newer version before it has ended, even if this caller is
+        // gone.
         let store = self.clone();
         let telling = tokio::spawn(traced(async move {
             let Some(cluster) = store.cluster() else { return };
@@ -165,9 +168,10 @@ impl ReadThrough {
         }
     }
 
-    /// Drops everything known and cached of objects that were written, here and in the cluster: at their authorities,
-    /// and at the nodes that keep their answers. Call it after the origin has answered, and acknowledge the write
-    /// afterwards. A node that does not answer in time may show the former version for as long as the rules allow.
+    /// Drops everything known and cached about objects that were written, on this node, at their authorities, and at
+    /// the nodes that hold the authorities' descriptions. Call it after the origin has answered, and acknowledge the
+    /// write afterwards. A node that does not answer in time may show the former version for as long as the rules
+    /// allow.
     #[boxed]
     pub async fn invalidate_in_cluster(&self, paths: &[Path]) {
         let Some(cluster) = self.cluster() else {
@@ -188,9 +192,9 @@ impl ReadThrough {
         self.replace(paths).await;
     }
 
-    /// Drops everything known of all objects after their bucket was deleted at the origin, here and at all other nodes.
-    /// Call it before the deletion is acknowledged. A node that does not answer in time may show the objects for as long
-    /// as the rules allow.
+    /// Drops everything known about all objects after their bucket was deleted at the origin, on this node and all
+    /// others. Call it before acknowledging the deletion. A node that does not answer in time may show the objects
+    /// for as long as the rules allow.
     #[boxed]
     pub async fn invalidate_all_in_cluster(&self) {
         self.invalidate_all();
@@ -201,7 +205,7 @@ impl ReadThrough {
         }
     }
 
-    /// Applies the news of a peer that objects were replaced.
+    /// Applies a peer's notification that objects were replaced.
     #[boxed]
     pub async fn note_changed(&self, change: PathsChanged) {
         let paths: Vec<Path> = change.paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
@@ -212,11 +216,11 @@ impl ReadThrough {
         }
     }
 
-    /// Invalidates objects after the peers that keep their descriptions were told.
+    /// Notifies the peers that hold descriptions of the objects, then invalidates the objects.
     async fn replace(&self, paths: &[Path]) {
         let mut known = Vec::new();
         for path in paths {
-            // Lookups that began before the write are not remembered from here on; later ones see what was written.
+            // From here on, lookups that began before the write are not remembered; later ones see the write.
             match self.versions().begin_epoch(path) {
                 Some(before) => known.push(before),
                 None => self.versions().in_use.end(path),
@@ -235,8 +239,8 @@ impl ReadThrough {
         }
     }
 
-    /// Drops the objects with a prefix from the caches of the other nodes. Returns the number of objects of the node that
-    /// had most of them. A node that fails is logged.
+    /// Drops the objects with a prefix from the caches of the other nodes. Returns the largest number of objects
+    /// dropped by one node. Failures are logged.
     pub(crate) async fn evict_elsewhere(&self, prefix: &str) -> u64 {
         let Some(cluster) = self.cluster() else { return 0 };
         let others = cluster.others();
@@ -244,15 +248,15 @@ impl ReadThrough {
         evicted.into_iter().max().unwrap_or(0)
     }
 
-    /// Drops everything known and cached of the objects with a prefix, for a peer that does the same. Returns the number
-    /// of objects.
+    /// Drops everything known and cached about the objects with a prefix, on behalf of a peer that does the same.
+    /// Returns the number of objects.
     #[boxed]
     pub async fn evict_for_peer(&self, prefix: &str) -> Result<u64, PeerError> {
         self.evict_here(prefix).await.map_err(|_| PeerError::Declined)
     }
 
-    /// Applies a listing in a cluster. Only the authority renews what it knows, since peers keep its answers no longer
-    /// than it does; it is told of replaced objects.
+    /// Applies a listing in a cluster. Only the authority renews its descriptions, since peers keep its answers no
+    /// longer than it does; it is notified of replaced objects.
     pub(crate) fn note_listing_in_cluster(
         &self,
         asked: StdInstant,
@@ -274,7 +278,7 @@ impl ReadThrough {
         }
     }
 
-    /// Invalidates objects in the cluster, in a task of its own.
+    /// Invalidates objects in the cluster, in a background task.
     pub(crate) fn invalidate_later(&self, paths: Vec<Path>) {
         let store = self.clone();
         match Handle::try_current() {

@@ -1,4 +1,4 @@
-//! Answers to the other nodes of a cluster, and the agreement with them about current versions.
+//! Answers to the other nodes of a cluster, and agreement with them on current versions.
 
 mod authority;
 mod serve_peer;

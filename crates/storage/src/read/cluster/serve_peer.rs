@@ -16,15 +16,15 @@ use crate::{
     versions::ObjectInfo,
 };
 
-/// Maximum bytes of a run, unless one block has more: the peer waits for the whole run.
+/// Maximum bytes of a run, unless a single block is larger: the peer waits for the whole run.
 const MAX_RUN: usize = 1 << 20;
 
 impl ReadThrough {
-    /// Reads blocks of one version for a peer. What is missing is fetched as the role of this node allows, and kept if
-    /// it is home of the blocks.
+    /// Reads blocks of one version for a peer. Missing blocks are fetched as the role of this node allows, and cached
+    /// if this node is their home.
     ///
-    /// Succeeds when the first run of them is there. A donor without it declines, as does a node whose origin fails or is slow:
-    /// the peer asks the origin itself, and gets its error.
+    /// Returns once the first run is available. A donor without it declines, and so does a node whose origin fails or
+    /// is slow: the peer then asks the origin itself, and gets the origin's error.
     #[boxed]
     pub async fn read_for_peer(&self, read: PeerRead) -> Result<BlockRuns, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
@@ -38,7 +38,7 @@ impl ReadThrough {
         store.read_blocks(path, key, read).await
     }
 
-    /// Reads blocks of the object with this path in the store, and this key in the bucket.
+    /// Reads blocks of the object with this path in the store and this key in the bucket.
     async fn read_blocks(&self, path: Path, key: Path, read: PeerRead) -> Result<BlockRuns, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
         let object = self.object_of_peer(path, key, &read);
@@ -72,7 +72,7 @@ impl ReadThrough {
                 None if runs.position >= runs.end => return None,
                 None => runs.next().await,
             };
-            // Nothing follows an error.
+            // End the stream after an error.
             if run.is_err() {
                 runs.position = runs.end;
             }
@@ -85,7 +85,8 @@ impl ReadThrough {
         Ok(counted.boxed())
     }
 
-    /// Returns the version that a peer asks for. `None` if it could not be cached, and so was not to be asked for.
+    /// Returns the version that a peer requests. `None` if it cannot be cached, so that the peer should not have
+    /// asked for it.
     fn object_of_peer(&self, path: Path, key: Path, read: &PeerRead) -> Option<PagedObject> {
         let meta = ObjectMeta {
             location: key,
@@ -106,22 +107,22 @@ impl ReadThrough {
 /// The bytes of a served range, in chunks of any length.
 enum BlockSource {
     Reader(Box<RangeReader>),
-    /// Memory and disk only.
+    /// Reads from memory and disk only.
     Cached(Arc<Fetcher>),
 }
 
-/// Cuts the bytes of a range into runs of blocks.
+/// Splits the bytes of a range into runs of blocks.
 struct RunCutter {
     source: BlockSource,
     object: PagedObject,
-    /// Offset in the object of the next block.
+    /// Offset of the next block in the object.
     position: u64,
     end: u64,
-    /// Time that bytes may take.
+    /// Maximum time to wait for bytes.
     deadline: Duration,
-    /// Bytes from the position on.
+    /// Bytes that follow the position.
     rest: Bytes,
-    /// The piece in memory that they are of, if they were there.
+    /// The piece in memory that contains them, if they came from memory.
     piece: Option<Arc<PagePiece>>,
 }
 
@@ -133,7 +134,7 @@ impl RunCutter {
         Ok(BlockRun { bytes, checksums })
     }
 
-    /// Takes the whole blocks of the next chunk. Only a block of several chunks is copied.
+    /// Takes the whole blocks of the next chunk. Copies only blocks that span several chunks.
     async fn whole_blocks(&mut self) -> Result<Bytes, PeerError> {
         if self.rest.is_empty() {
             let position = self.position;
@@ -180,7 +181,7 @@ impl RunCutter {
         kept.unwrap_or_else(|| of_blocks(first, bytes))
     }
 
-    /// Returns the next chunk, from `offset` on.
+    /// Returns the next chunk, starting at `offset`.
     async fn chunk(&mut self, offset: u64) -> Result<Bytes, PeerError> {
         match &mut self.source {
             BlockSource::Reader(reader) => match tokio::time::timeout(self.deadline, reader.next()).await {
@@ -195,7 +196,7 @@ impl RunCutter {
     }
 }
 
-/// Returns bytes from the start of a range on, of one page, that are on disk; `None` if the first is not.
+/// Returns bytes of one page from disk, starting at the start of a range; `None` if the first one is not on disk.
 async fn from_disk(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -> Option<Bytes> {
     let Fetcher { cache, counters, .. } = fetcher;
     let (page, part) = object.parts(range).next()?;
@@ -228,7 +229,7 @@ mod tests {
 
     const STRIPE: u64 = 64 << 20;
 
-    /// Peers of a node. One of them is home of every stripe.
+    /// Peers of a node, one of which is the home of every stripe.
     #[derive(Debug, Default)]
     struct OneHome {
         home: OnceLock<ReadThrough>,

@@ -1,8 +1,8 @@
-//! Merges nearby byte ranges, so that few requests fetch them.
+//! Merges nearby byte ranges, so that fewer requests fetch them.
 
 use std::ops::Range;
 
-/// Returns the ranges in order, merging those at most `gap` bytes apart; empty ones are left out.
+/// Returns the ranges in order, merging those that are at most `gap` bytes apart and dropping empty ones.
 pub(crate) fn merge(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
     sorted.sort_by_key(|range| range.start);

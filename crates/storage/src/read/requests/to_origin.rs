@@ -1,4 +1,4 @@
-//! One request to the origin: retried with backoff until a deadline, hedged, and checked against the expected version.
+//! Requests to the origin: retried with backoff until a deadline, hedged, and checked against the expected version.
 
 use std::{fmt::Display, future::Future, ops::Range, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     versions::{ObjectInfo, ObjectInfoCache, paths_in_use::PathInUse},
 };
 
-/// A sender of requests to one origin.
+/// Sends requests to one origin.
 #[derive(Debug)]
 pub(crate) struct RequestSender {
     pub(crate) origin: Origin,
@@ -28,7 +28,7 @@ pub(crate) struct RequestSender {
     hedge: HedgePolicy,
 }
 
-/// The attempts left, and the deadline since the last progress.
+/// The remaining attempts, and the deadline since the last progress.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     attempts_left: u32,
@@ -57,13 +57,13 @@ impl RequestSender {
         }
     }
 
-    /// Restarts the deadline, since bytes came. The attempts stay counted: an origin that breaks off after a few bytes
-    /// each time must not be retried without end.
+    /// Restarts the deadline after bytes arrived. Attempts are not reset: an origin that breaks off after a few bytes
+    /// each time must not be retried forever.
     pub(crate) fn progress(&self, retry_state: &mut RetryState) {
         retry_state.deadline = Instant::now() + self.options.deadline;
     }
 
-    /// Returns the outcome of `work`, or [`Error::Deadline`] if the deadline passes first.
+    /// Awaits `work`; fails with [`Error::Deadline`] if the deadline passes first.
     pub(crate) async fn with_deadline<T>(
         &self,
         path: impl Display,
@@ -80,7 +80,7 @@ impl RequestSender {
         }
     }
 
-    /// Waits before the next attempt, or returns `error` if there is none.
+    /// Waits before the next attempt, or returns `error` if no attempts are left.
     pub(crate) async fn before_retry(&self, retry_state: &mut RetryState, error: Error) -> Result<()> {
         let sent_again_already = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
         if !error.is_retryable() || sent_again_already || retry_state.attempts_left == 0 {
@@ -124,12 +124,12 @@ impl RequestSender {
         }
     }
 
-    /// Requests one byte by GET from a server that refuses HEAD, e.g. for a URL that was signed for GET.
+    /// Requests one byte by GET from a server that refuses HEAD, for example for a URL that was signed for GET.
     async fn first_byte(&self, path: &Path) -> Result<GetResult> {
         self.get(path, &GetOptions::new().with_range(Some(0..1))).await
     }
 
-    /// Returns the description of the object in a response.
+    /// Returns the description of the object contained in a response.
     pub(crate) fn known(
         &self,
         path: &Path,
@@ -145,7 +145,7 @@ impl RequestSender {
         known
     }
 
-    /// Sends a GET, without retries. The caller checks the response against the options.
+    /// Sends a GET without retries. The caller checks the response against the options.
     pub(crate) async fn get(&self, path: &Path, options: &GetOptions) -> Result<GetResult> {
         let send = |attempt: usize| {
             self.counters.origin_gets.add(1);
@@ -157,7 +157,7 @@ impl RequestSender {
         self.hedge.run(send).await.map_err(|error| Error::from_origin(path.as_ref(), error))
     }
 
-    /// Forgets the version, since the origin has another one by now, and returns the error for its readers.
+    /// Forgets the version, since the origin now has another one, and returns the error for its readers.
     pub(crate) fn changed(&self, object: &ObjectInfo) -> Error {
         self.counters.changed.add(1);
         self.versions.forget_version(object);
@@ -177,7 +177,7 @@ impl RequestSender {
             Error::Precondition { .. } | Error::NotFound { .. } => self.changed(object),
             other => other,
         })?;
-        // Not every origin heeds If-Match: the response must match the request.
+        // Not every origin honours If-Match: check that the response is of the requested version.
         let same = answer.meta.e_tag == object.meta.e_tag
             && (!self.origin.is_folder() || answer.meta.version == object.meta.version)
             && answer.meta.size == object.meta.size
@@ -186,7 +186,7 @@ impl RequestSender {
     }
 }
 
-/// Returns whether a server refuses this kind of request.
+/// Returns whether the error means that the server refuses this kind of request.
 fn is_refusal(error: &object_store::Error) -> bool {
     match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::NotSupported { .. } => true,
@@ -194,8 +194,8 @@ fn is_refusal(error: &object_store::Error) -> bool {
     }
 }
 
-/// Checks that `stream` brings exactly the bytes of `range`: fails as soon as there are more, or if there are fewer at
-/// the end.
+/// Checks that `stream` yields exactly the bytes of `range`: fails as soon as there are more, or if there are fewer
+/// at the end.
 pub(crate) fn whole(
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Requests to peers: the next source in order, hedged if it is slow, all blocks checked before they count.
+//! Requests to peers: sources are tried in order, hedged if slow, and all blocks are verified before they count.
 
 use std::{
     collections::HashMap,
@@ -27,74 +27,74 @@ use crate::{
     stats::ReadCounters,
 };
 
-/// Quantile of the latencies of peers after which the next one is asked too.
+/// Quantile of peer latencies after which the next peer is asked as well.
 const HEDGE_QUANTILE: f64 = 0.95;
 
-/// Minimum time that a peer has to answer before the origin is asked instead.
+/// Minimum time to wait for a peer before asking the origin instead.
 const MIN_WAIT: Duration = Duration::from_millis(250);
 
-/// Time that a peer is taken to need as long as too few answers are known.
+/// Assumed latency of a peer while too few latencies are known.
 const UNKNOWN_ANSWER: Duration = Duration::from_secs(1);
 
-/// Reads of a peer in a row without an answer in time, after which it is passed over.
+/// Number of consecutive reads that a peer did not answer in time after which it is skipped.
 const LATE_READS: u32 = 3;
 
-/// Reads of a peer in a row that the next one answered first, after which it is passed over.
+/// Number of consecutive reads that the next peer answered first after which a peer is skipped.
 const LOST_READS: u32 = 8;
 
-/// Maximum replaced objects that a peer is told of with one request.
+/// Maximum replaced objects per notification of a peer.
 const MAX_PATHS_TOLD: usize = 1_000;
 
-/// A sender of requests to peers.
+/// Sends requests to peers.
 #[derive(Debug)]
 pub(crate) struct PeerRequests {
     peers: Arc<dyn Peers>,
     deadlines: PeerDeadlines,
-    /// Its latencies are those of the peers that answered.
+    /// Latencies of the peers that answered.
     hedge: HedgePolicy,
-    /// Its latencies are the times that were waited for peers, also in vain.
+    /// Time spent waiting for peers, whether or not one answered.
     waits: HedgePolicy,
-    /// Peers that did not answer when they were last asked first.
+    /// Peers that did not answer the last time they were asked first.
     slow: Arc<Mutex<HashMap<PeerId, PeerSlowness>>>,
     counters: Arc<ReadCounters>,
-    /// Set if paths name versions that a bucket keeps. Such a version has the same homes as the current one.
+    /// Set if paths name versions retained by a bucket. Such a version has the same homes as the current one.
     reads_versions: bool,
 }
 
-/// How slow a peer has been since its last answer.
+/// Slowness of a peer since its last answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct PeerSlowness {
     /// Reads that the next peer answered first.
     lost_reads: u32,
     /// Reads that no peer answered in time.
     late_reads: u32,
-    /// Set while a read is sent only to notice when the peer is fast again.
+    /// Set while a probe is in flight, which is sent only to notice when the peer is fast again.
     is_probed: bool,
 }
 
 impl PeerSlowness {
-    /// Returns true if the next peer, or the origin, is to be asked instead.
+    /// Returns whether to ask the next peer, or the origin, instead.
     fn is_passed_over(self) -> bool {
         self.lost_reads >= LOST_READS || self.late_reads >= LATE_READS
     }
 }
 
-/// The sources of a fetch, and whether this node keeps what it brings.
+/// The sources of a fetch, and whether this node keeps the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct FetchRoute {
-    /// End of the bytes for which it holds, as an offset in the object.
+    /// End of the bytes that the route applies to, as an offset in the object.
     pub(crate) end: u64,
     pub(crate) is_home: bool,
-    /// To be asked in order, before the origin.
+    /// Peers to ask in order before the origin.
     pub(crate) peers: Vec<PeerSource>,
 }
 
-/// A miss at a peer.
+/// The reason that peers could not serve a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerMiss {
-    /// The origin has another version by now.
+    /// The origin now has another version.
     Changed,
-    /// The next source is to be asked.
+    /// Ask the next source.
     Unavailable,
 }
 
@@ -104,12 +104,12 @@ impl FetchRoute {
         Self { end: u64::MAX, is_home: true, peers: Vec::new() }
     }
 
-    /// Returns the same route without its peers.
+    /// Returns the route without its peers.
     pub(crate) fn without_peers(self) -> Self {
         Self { peers: Vec::new(), ..self }
     }
 
-    /// Returns the highest role in which it asks a peer; `None` if it asks only the origin.
+    /// Returns the highest role in which the route asks a peer; `None` if it asks only the origin.
     pub(crate) fn reach(&self) -> Option<PeerRole> {
         self.peers.iter().map(|source| source.role).max()
     }
@@ -123,12 +123,12 @@ impl PeerRequests {
         Self { peers, deadlines, hedge, waits, slow: Arc::default(), counters, reads_versions: false }
     }
 
-    /// Returns the sender for the versions that the bucket keeps of its objects.
+    /// Returns the sender for object versions retained by the bucket.
     pub(crate) fn for_object_versions(&self) -> Self {
         Self { reads_versions: true, ..Self::new(self.peers.clone(), self.counters.clone()) }
     }
 
-    /// Returns the path by which nodes know an object, and the id of the version if it is a kept one.
+    /// Returns the path that identifies an object in the cluster, and the version id if it names a retained version.
     fn split<'a>(&self, path: &'a Path) -> (&'a str, Option<&'a str>) {
         match path.as_ref().split_once('/') {
             Some((version, key)) if self.reads_versions => (key, Some(version)),
@@ -136,7 +136,7 @@ impl PeerRequests {
         }
     }
 
-    /// Returns the sources of the stripe that has the byte at `offset`.
+    /// Returns the sources for the stripe that contains the byte at `offset`.
     pub(crate) fn stripe(&self, path: &Path, offset: u64) -> StripeSources {
         let key = match self.split(path) {
             (key, Some(_)) => Path::parse(key).ok(),
@@ -145,23 +145,23 @@ impl PeerRequests {
         self.peers.stripe(key.as_ref().unwrap_or(path), offset)
     }
 
-    /// Returns the route to the bytes from `offset` on. A request of a peer is passed on in lower roles only.
+    /// Returns the route to the bytes from `offset` on. A request from a peer is forwarded only in lower roles.
     pub(crate) fn route(&self, object: &PagedObject, offset: u64) -> FetchRoute {
         let StripeSources { end, is_home, mut peers } = self.stripe(&object.known.path, offset);
         if let Some(asked_as) = object.asked_as {
             peers.retain(|source| source.role < asked_as);
         }
 
-        // A page must not be divided, and a fetch must bring something.
+        // A fetch must not split a page, and must not be empty.
         let end = end.max(offset + 1).checked_next_multiple_of(object.layout.page);
         FetchRoute { end: end.unwrap_or(u64::MAX), is_home, peers }
     }
 
-    /// Opens whole blocks at the first of `peers` that has them, or at the second if that is faster. Removes those that
-    /// failed; returns `None` if no peer is left, or none has answered when the origin, which has this latency, should
-    /// long have.
+    /// Opens whole blocks at the first of `peers` that has them, or at the second if that is faster. Removes failed
+    /// peers from the list. Returns `None` if no peer is left, or if none has answered long after the origin, given
+    /// its latency, would have.
     ///
-    /// Fails if the origin has another version by now.
+    /// Fails if the origin now has another version.
     pub(crate) async fn open(
         &self,
         object: &PagedObject,
@@ -172,7 +172,8 @@ impl PeerRequests {
         while let Some(first) = peers.first().filter(|first| self.slowness(&first.peer).is_passed_over()) {
             self.probe(object, first, range.clone(), origin_latency);
             let passed = peers.remove(0);
-            // The next one stands in for it: it asks the origin for what it lacks, not the peer that is passed over.
+            // The next peer stands in for the skipped one: it asks the origin for what it lacks, not the skipped
+            // peer.
             if let Some(next) = peers.first_mut() {
                 next.role = passed.role;
                 self.counters.deputy_reads.add(u64::from(passed.role == PeerRole::Home));
@@ -189,7 +190,7 @@ impl PeerRequests {
                 opened
             }
             Err(_) => {
-                // A wait like others: the maximum wait grows if peers are often slow.
+                // Record timeouts too: the maximum wait grows if peers are often slow.
                 self.waits.note(max_wait);
                 if let Some(first) = peers.first() {
                     self.slow.lock().entry(first.peer.clone()).or_default().late_reads += 1;
@@ -200,8 +201,9 @@ impl PeerRequests {
         }
     }
 
-    /// Returns the time after which the origin is asked, though peers may still answer. A deputy gets twice as much: it may
-    /// wait for the home as long as this node would, and has time left to ask the origin.
+    /// Returns the time after which the origin is asked, even though peers may still answer. It is doubled if a
+    /// deputy is asked, which may wait for the home as long as this node would, and then needs time to ask the
+    /// origin.
     fn max_wait(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
         let Some(origin) = origin_latency else { return Duration::MAX };
         let asks_in_turn = peers.iter().any(|source| source.role == PeerRole::Deputy);
@@ -213,8 +215,8 @@ impl PeerRequests {
         self.slow.lock().get(peer).copied().unwrap_or_default()
     }
 
-    /// Asks a peer that is passed over, so that it is noticed when it is fast again. No caller waits for the answer, and a
-    /// peer has one such read at a time.
+    /// Sends a probe to a skipped peer, to notice when it is fast again. No caller waits for the answer, and each
+    /// peer has at most one probe in flight.
     fn probe(
         &self,
         object: &PagedObject,
@@ -289,7 +291,7 @@ impl PeerRequests {
         Ok(None)
     }
 
-    /// Notes whether the first of the peers answered, or the other before it.
+    /// Records whether the first of the peers answered, or the second one before it.
     fn note_first(&self, peers: &[PeerSource], answered: &PeerId) {
         let Some(first) = peers.first() else { return };
         let mut slow = self.slow.lock();
@@ -300,14 +302,14 @@ impl PeerRequests {
         }
     }
 
-    /// Returns the time within which this node must answer peers, so that they do not take it for one that is down while
-    /// it waits for the origin.
+    /// Returns the deadlines within which this node must answer peers, so that they do not consider it down while it
+    /// waits for the origin.
     pub(crate) fn own_deadlines(&self) -> PeerDeadlines {
         let PeerDeadlines { block, describe, .. } = self.deadlines;
         PeerDeadlines { block: block / 5 * 4, describe: describe / 5 * 4, ..self.deadlines }
     }
 
-    /// Returns the authority of a path; `None` if this node is.
+    /// Returns the authority of a path; `None` if it is this node.
     pub(crate) fn authority(&self, path: &Path) -> Option<PeerId> {
         self.peers.authority(path)
     }
@@ -321,14 +323,14 @@ impl PeerRequests {
         self.call(authority, self.deadlines.describe, self.peers.describe(authority, request)).await
     }
 
-    /// Tells a peer that objects were replaced. A failure is logged: the peer may show what it knows for as long as the
-    /// rules allow.
+    /// Notifies a peer that objects were replaced. Failures are logged: the peer may show its descriptions for as
+    /// long as the rules allow.
     pub(crate) async fn tell(&self, peer: &PeerId, paths: Vec<String>, to: ChangeAudience) {
         let deadline = match to {
             ChangeAudience::Authority | ChangeAudience::Everyone => self.deadlines.tell,
             ChangeAudience::Holder => self.deadlines.tell / 3,
         };
-        // The news of a deleted bucket names no path.
+        // The notification of a deleted bucket names no path.
         let parts: Vec<&[String]> =
             if paths.is_empty() { vec![&paths] } else { paths.chunks(MAX_PATHS_TOLD).collect() };
         let told = parts.into_iter().map(|paths| {
@@ -345,7 +347,7 @@ impl PeerRequests {
         self.peers.others()
     }
 
-    /// Asks a peer to drop the objects with a prefix. Returns their number; a failure is logged.
+    /// Asks a peer to drop the objects with a prefix. Returns their number; failures are logged.
     pub(crate) async fn evict(&self, peer: &PeerId, prefix: &str) -> u64 {
         let evicted = self.call(peer, self.deadlines.evict, self.peers.evict(peer, prefix)).await;
         evicted.unwrap_or_else(|error| {
@@ -386,7 +388,7 @@ impl PeerRequests {
         }
     }
 
-    /// Asks one peer, and waits for the first run of blocks.
+    /// Sends a read to one peer, and waits for the first run of blocks.
     async fn ask(
         &self,
         object: &PagedObject,
@@ -434,23 +436,23 @@ impl PeerRequests {
     }
 }
 
-/// Returns twice the time in which nearly all peers answer, fetches from the origin included.
+/// Returns twice the time in which most peers answer, including fetches from the origin.
 fn usual_time(times: &HedgePolicy, origin: Duration) -> Duration {
     2 * (times.delay().unwrap_or(UNKNOWN_ANSWER) + origin)
 }
 
-/// The answer of a peer: runs of blocks that passed their checks.
+/// The answer of a peer: runs of blocks that passed verification.
 pub(crate) struct PeerStream {
     peers: Arc<dyn Peers>,
     pub(crate) peer: PeerId,
     sent: StdInstant,
     deadline: Duration,
     object: PagedObject,
-    /// Offset in the object of the next block to be received.
+    /// Offset of the next block to receive in the object.
     position: u64,
-    /// Offset in the object after the last block that was asked for.
+    /// Offset past the last requested block in the object.
     end: u64,
-    /// A run that was received and not handed out.
+    /// A run that was received but not returned yet.
     first: Option<Bytes>,
     runs: BlockRuns,
 }
@@ -467,7 +469,7 @@ impl PeerStream {
         }
     }
 
-    /// Checks the run of blocks at the position, and moves past it.
+    /// Verifies the run of blocks at the position, and advances past it.
     fn accept(&mut self, run: Option<Result<BlockRun, PeerError>>) -> Result<Bytes, PeerMiss> {
         let BlockRun { bytes, checksums } = match run {
             Some(Ok(run)) => run,
@@ -504,7 +506,7 @@ impl PeerStream {
         PeerMiss::Unavailable
     }
 
-    /// Returns the bytes of a range that begins in the first run. The stream ends early if the peer fails.
+    /// Returns the bytes of a range that starts in the first run. The stream ends early if the peer fails.
     pub(crate) fn into_bytes(self, range: Range<u64>) -> impl Stream<Item = Result<Bytes, PeerMiss>> + Send {
         let start = self.position - self.first.as_ref().map_or(0, Bytes::len) as u64;
         futures::stream::unfold((self, start, range), |(mut stream, offset, wanted)| async move {

@@ -1,5 +1,5 @@
-//! Names: given when all bytes are written, not taken from others if that is refused, and to many files together; and
-//! the cleanup after sinks and slots that are dropped.
+//! Names are given once all bytes are written, are not taken from others if that is refused, and are given to many
+//! files together. Also tests the cleanup after dropped sinks and slots.
 
 use super::*;
 
@@ -46,7 +46,7 @@ async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
 #[tokio::test]
 async fn after_a_write_that_was_dropped_half_way_nothing_is_taken() {
     let folder = tempfile::tempdir().unwrap();
-    // Its ring never writes, so that a write waits for slots without end.
+    // The ring never writes, so that a write waits forever for slots.
     let sinks = small(SinkKind::Thread);
     let (commands, _kept) = std::sync::mpsc::channel();
     let pool = SlotPool::new(3, 8192);
@@ -89,7 +89,7 @@ async fn registered_slots_are_told_apart_among_rings_and_as_they_come_and_go() {
             given.extend(bytes);
         }
         for (path, sink, given) in open {
-            // A dropped sink frees its slot: a new one gets its index, and perhaps its address.
+            // A dropped sink frees its slot: a new sink gets its index, and possibly its address.
             if random.random_bool(0.3) {
                 drop(sink);
                 continue;
@@ -207,7 +207,7 @@ async fn a_file_that_refers_to_others_is_not_there_without_them() {
                 _ => set.add(name, sealed),
             }
         }
-        // A hidden one that came meanwhile is met only when it is this name's turn.
+        // A hidden file that appeared in the meantime is detected only when it is this name's turn.
         let taken = folder.path().join(".a/1");
         if is_taken {
             fs::create_dir_all(taken.parent().unwrap()).unwrap();

@@ -31,7 +31,7 @@ async fn check_and_write(dir: &Path, layout: TestDiskLayout, round: usize) -> us
             hits += 1;
         }
     }
-    // Damage that no read has hit yet is found when the page is read again, one piece at a time.
+    // A later read of the page finds damage that no read has hit yet, one piece at a time.
     for page in (70..90).step_by(7) {
         let mut attempts = 0;
         while tier.read(&key(page), 0..16).await.is_none() {
@@ -58,13 +58,13 @@ async fn damage_anywhere_is_a_miss_and_never_a_wrong_byte() {
         for (file, bytes) in &files {
             let mut damaged = bytes.clone();
             match round % 5 {
-                // Bits where recovery begins.
+                // Flip bits where recovery begins.
                 0 => (0..3).for_each(|_| damaged[random.below(8192)] ^= 1 << random.below(8)),
-                // Bits anywhere.
+                // Flip bits anywhere.
                 1 => (0..40).for_each(|_| damaged[random.below(bytes.len())] ^= 1 << random.below(8)),
-                // A file cut short.
+                // Cut the file short.
                 2 => damaged.truncate(random.below(bytes.len())),
-                // A stretch of another segment's bytes, aligned or not.
+                // Overwrite a stretch with bytes of another segment, aligned or not.
                 3 => {
                     let other = &files[random.below(files.len())].1;
                     let align = if round % 2 == 0 { 4096 } else { 1 };
@@ -72,7 +72,7 @@ async fn damage_anywhere_is_a_miss_and_never_a_wrong_byte() {
                     let to = random.below(bytes.len() - MIB as usize) / align * align;
                     damaged[to..to + MIB as usize].copy_from_slice(&other[from..from + MIB as usize]);
                 }
-                // Pages that never reached the disk at a power loss.
+                // Zero pages that never reached the disk before a power loss.
                 _ => (0..200).for_each(|_| {
                     let at = random.below(bytes.len() / 4096) * 4096;
                     damaged[at..at + 4096].fill(0);

@@ -1,4 +1,4 @@
-//! Random operations against a model: nothing but misses distinguishes the tier from a map.
+//! Random operations against a model: the tier differs from a map only in misses.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ async fn run(operations: Vec<DiskModelOp>) -> DiskTierStats {
     let dir = tempfile::tempdir().unwrap();
     let layout = TestDiskLayout { capacity: 8 * MIB, page_size: PAGE, queue: 64 * MIB };
     let mut tier = open_layout(dir.path(), layout);
-    // Blocks that may be on disk. Those of removed pages may come back by a restart only.
+    // Blocks that may be on disk. Blocks of removed pages may reappear, but only after a restart.
     let mut possible: HashMap<u32, u64> = HashMap::new();
     let mut removed: HashMap<u32, u64> = HashMap::new();
 
@@ -99,7 +99,7 @@ async fn run(operations: Vec<DiskModelOp>) -> DiskTierStats {
     tier.stats()
 }
 
-/// Checks that the sums that the index keeps match its content.
+/// Checks that the totals kept by the index match its content.
 fn check_accounts(tier: &DiskTier) {
     let state = tier.shared.state.lock();
     let segments = 0..tier.shared.geometry.segments;

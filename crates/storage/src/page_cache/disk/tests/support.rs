@@ -1,4 +1,4 @@
-//! Pages with known bytes, and a disk that fails, waits and damages on demand.
+//! Pages with known bytes, and a disk that fails, blocks or corrupts data on demand.
 
 use std::{
     io::{self, ErrorKind, IoSlice},
@@ -112,7 +112,7 @@ pub(super) fn bytes_on_disk(dir: &Path) -> u64 {
     segment_files(dir).iter().map(|file| file.metadata().unwrap().len()).sum()
 }
 
-/// The system's disk, with faults that can be switched on and off.
+/// The system's disk, with faults that can be toggled.
 #[derive(Debug, Default)]
 pub(super) struct FaultyDisk {
     faults: Mutex<Faults>,
@@ -128,9 +128,9 @@ pub(super) struct Faults {
     pub(super) max_write: Option<usize>,
     /// Maximum bytes of one read, a multiple of a sector.
     pub(super) max_read: Option<usize>,
-    /// Reads from the page cache are refused.
+    /// Set to refuse reads from the page cache.
     pub(super) is_never_cached: bool,
-    /// The file system cannot report what is in the page cache.
+    /// Set if the file system cannot report which bytes are in the page cache.
     pub(super) is_uncached: bool,
     /// Reads served by the page cache.
     pub(super) cached_reads: u64,
@@ -199,7 +199,7 @@ impl DiskIo for FaultyDisk {
         drop(faults);
 
         match max {
-            // A part is written before the error.
+            // Write a part before the error.
             Some(max) => {
                 let slice = slices.iter().find(|slice| !slice.is_empty()).unwrap();
                 let written =
