@@ -272,7 +272,7 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
             match stored.read(0, &fields, &groups, &indexes).await {
                 None => refused += 1,
                 Some(Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::BatchTooLong { .. })) => {
-                    failed += 1
+                    failed += 1;
                 }
                 Some(Err(error)) => panic!("{error}"),
                 Some(Ok(read)) => {
