@@ -75,13 +75,15 @@ def main() -> int:
         if load > BUSY * (os.cpu_count() or 1):
             print(f"The machine is busy: load average {load:.1f}.")
         names = [name for name in reads.NAMES if not arguments.only or name in arguments.only]
-        figures = {name: measure(name, workers, arguments.rounds) for name in names}
+        figures = {}
+        for name in names:
+            figures[name] = measure(name, workers, arguments.rounds)
+            show(name, figures[name], arguments.threads)
+            sys.stdout.flush()
         for worker in workers.values():
             worker.close()
     finally:
         shutil.rmtree(arguments.data, ignore_errors=True)
-    for name, figure in figures.items():
-        show(name, figure, arguments.threads)
     missed = bars(figures, arguments.threads)
     if arguments.json:
         said = {name: {f"{engine} {threads}": ms for (engine, threads), ms in figure.items()} for name, figure in figures.items()}
