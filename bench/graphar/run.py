@@ -350,7 +350,7 @@ class Official:
 
 
 def in_turns(rounds: int, runs: dict[str, Run]) -> dict[str, float]:
-    """Returns medians over `rounds` rounds, in each of which the runs take turns; quick ones are repeated."""
+    """Returns medians over `rounds` rounds, where the runs take turns within a round; quick ones are repeated."""
     repeats = {name: repeated(run) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):

@@ -186,7 +186,7 @@ def write_requests(folder, peer, starts, length):
 
 
 def load(programs, peer, requests, length, seconds, connections=CONNECTIONS):
-    """Returns wrk's figures for the requests of a file, each of which asks for `length` bytes."""
+    """Returns wrk's figures for the requests of a file, `length` bytes per request."""
     command = [programs["wrk"], "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
                "-s", Path(__file__).with_name("load.lua"), f"http://{peer.server.host}/", "--", requests]
     before = peer.server.cpu_seconds()

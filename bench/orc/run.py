@@ -176,7 +176,7 @@ def scanned(path: Path, dictionary: object) -> Callable[[str], object]:
 
 
 def in_turns(rounds: int, runs: dict[str, Callable[[str], object]]) -> dict[str, float]:
-    """Returns medians over `rounds` rounds, in each of which the runs take turns; the first round is a warm-up."""
+    """Returns medians over `rounds` rounds, where the runs take turns within a round; the first round is a warm-up."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():

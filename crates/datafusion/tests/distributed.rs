@@ -348,7 +348,7 @@ async fn a_query_that_is_dropped_ends_on_all_workers() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = TestCluster::start(3).await;
     write_tables(folder.path(), &[&cluster.session]).await;
-    // Billions of rows, of which only the first batches are read.
+    // Billions of rows; only the first batches are read.
     let sql = "SELECT a.id, b.id, c.id FROM facts a JOIN other b ON a.flag = b.flag JOIN facts c ON c.flag = a.flag";
     for batches in [0, 1, 3] {
         let mut running = cluster.session.run(sql).await.unwrap();

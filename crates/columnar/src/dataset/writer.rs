@@ -27,7 +27,7 @@ const MIN_MEMORY: usize = 4 << 20;
 /// At most `1 / SHARE` of the maximum file size is written at a time.
 const SHARE: u64 = 8;
 
-/// Writer of record batches to Parquet or ORC files below one folder, all of which appear when it is finished. If it is
+/// Writer of record batches to Parquet or ORC files below one folder. They all appear when it is finished. If it is
 /// dropped before, no files are left. Rows of a folder keep their order.
 ///
 /// ```

@@ -37,7 +37,7 @@ use crate::{
 
 /// Default memory, capped at half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
-/// Maximum cache memory for the sources, each of which is read only once.
+/// Maximum cache memory for the sources: each is read only once.
 const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 const EXAMPLES: &str = "\

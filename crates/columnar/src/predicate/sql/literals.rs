@@ -58,7 +58,7 @@ pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>> {
 
 /// Parses a UUID, with or without hyphens, to its 16 bytes.
 pub(crate) fn uuid(text: &str) -> Option<Vec<u8>> {
-    // The uuid crate also accepts braces and URNs, both of which have other lengths.
+    // The uuid crate also accepts braces and URNs, whose lengths differ.
     let is_plain = matches!(text.len(), 32 | 36);
     let id = Uuid::try_parse(text).ok().filter(|_| is_plain)?;
     Some(id.into_bytes().to_vec())
