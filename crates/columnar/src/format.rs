@@ -225,6 +225,15 @@ impl FileMetadata {
         }
     }
 
+    /// Returns whether the footer says that all pages of a column of a row group are dictionary-encoded. Footers of ORC
+    /// files do not say it.
+    pub(crate) fn is_known_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
+        match &self.file {
+            ColumnarFile::Parquet(file) => file.is_dictionary(unit, column),
+            ColumnarFile::Orc(_) => false,
+        }
+    }
+
     /// Estimates the bytes that reading and decoding these columns hold, from the footer.
     pub(crate) fn working_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {

@@ -38,6 +38,7 @@ use stylobate_columnar::Cache;
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
 use crate::{
+    aggregate::AggregateScans,
     error::{Error, Result, missing_table},
     memory::QueryMemory,
     placeholders::number_placeholders,
@@ -90,6 +91,7 @@ impl SqlEngine {
             .with_runtime_env(runtime.env.clone())
             .with_default_features()
             .with_query_planner(Arc::new(YieldingPlanner))
+            .with_physical_optimizer_rule(Arc::new(AggregateScans))
             .with_physical_optimizer_rule(Arc::new(CompactHeldBatches))
             .build();
         Ok(Self {

@@ -44,8 +44,9 @@
 //! Each DataFusion interface that changes between versions is used in a single module: expressions in `predicate`,
 //! plans, statistics, dynamic filters and the C interface in `tables`, catalogs in `catalog`, memory in `memory` and
 //! `runtime`, errors in `error`, contexts in `session`, states of single queries in `engine`, tokens in
-//! `placeholders`, joins in `yielding`.
+//! `placeholders`, joins in `yielding`, aggregations in `aggregate`.
 
+mod aggregate;
 mod catalog;
 #[cfg(feature = "distributed")]
 pub mod distributed;
@@ -68,6 +69,7 @@ pub use datafusion::catalog::TableProvider;
 #[cfg(feature = "ffi")]
 pub use self::tables::ffi::{FFI_LogicalExtensionCodec, FFI_TableProvider, exported_table, ffi_version};
 pub use self::{
+    aggregate::AggregateScans,
     engine::{ParsedQuery, PlannedQuery, SqlEngine, TableName},
     error::{Error, Result},
     memory::QueryMemory,

@@ -19,6 +19,7 @@ use stylobate_columnar::Cache;
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
 use crate::{
+    aggregate::AggregateScans,
     catalog::{PathTables, is_path},
     error::{Error, Result, missing_table},
     memory::QueryMemory,
@@ -90,6 +91,7 @@ impl SqlSessionBuilder {
             .into_state_builder()
             .with_catalog_list(catalogs)
             .with_query_planner(Arc::new(YieldingPlanner))
+            .with_physical_optimizer_rule(Arc::new(AggregateScans))
             .with_physical_optimizer_rule(Arc::new(CompactHeldBatches))
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());

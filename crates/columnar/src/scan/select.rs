@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use stylobate_storage::BytesBySource;
 
 use super::plan::{PlannedRowGroup, PlannedScanFile, Scan, ScanPlan};
-use crate::{Error, Predicate, Result, predicate::BoundPredicate, table::OutputColumn};
+use crate::{
+    Error, Predicate, Result,
+    predicate::BoundPredicate,
+    table::{FileColumn, OutputColumn},
+};
 
 impl Scan {
     /// Returns a scan of these columns, by position in this scan's schema, and of at most `limit` of the rows that also
@@ -66,6 +70,38 @@ impl Scan {
         let mut changed = self.inner.as_ref().clone();
         changed.batch_rows = batch_rows.clamp(1, super::request::MAX_BATCH_ROWS);
         Self { inner: Arc::new(changed) }
+    }
+
+    /// Returns the same scan with these columns, by position in its schema, as dictionaries with 32-bit keys; `None` if
+    /// one is not a column of strings that every row group stores as a dictionary.
+    pub fn with_dictionaries(&self, columns: &[usize]) -> Option<Self> {
+        let mut changed = self.inner.as_ref().clone();
+        let mut fields = changed.schema.fields().to_vec();
+        for column in columns {
+            let output = changed.outputs.get_mut(*column)?;
+            if !matches!(output.values, DataType::Utf8 | DataType::Utf8View) || !self.is_stored_coded(*column) {
+                return None;
+            }
+
+            let coded = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8));
+            output.field = Arc::new(output.field.as_ref().clone().with_data_type(coded));
+            output.values = DataType::Utf8;
+            output.insist = true;
+            *fields.get_mut(*column)? = output.field.clone();
+        }
+        changed.schema = Arc::new(Schema::new_with_metadata(fields, changed.schema.metadata().clone()));
+        Some(Self { inner: Arc::new(changed) })
+    }
+
+    /// Returns whether all row groups store a column as a dictionary.
+    fn is_stored_coded(&self, column: usize) -> bool {
+        self.inner.units.iter().all(|unit| {
+            let file = self.inner.files.get(unit.file);
+            file.and_then(|file| Some((file, file.outputs.get(column)?))).is_some_and(|(file, column)| match column {
+                FileColumn::Read(projected) => file.metadata.is_known_dictionary(unit.unit, projected),
+                FileColumn::Value(_) | FileColumn::RowNumber => false,
+            })
+        })
     }
 
     /// Returns the rows of each row group.

@@ -18,6 +18,7 @@ use super::{
     options,
     planner::ClusterPlanner,
 };
+use crate::aggregate::AggregateScans;
 
 /// Bytes of rows from other nodes to buffer, for each stage that reads them.
 const BUFFERED_BYTES: usize = 8 << 20;
@@ -55,6 +56,12 @@ impl Distribution {
 
         // Plans that are sent to workers must not contain operators that exist only in this process.
         *builder.query_planner() = None;
+        if let Some(rules) = builder.physical_optimizer_rules() {
+            rules.retain(|rule| rule.name() != AggregateScans::NAME);
+        }
+        if let Some(optimizer) = builder.physical_optimizers() {
+            optimizer.rules.retain(|rule| rule.name() != AggregateScans::NAME);
+        }
         let mut builder = builder
             .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
             .with_distributed_user_codec(ScanCodec::for_coordinator())

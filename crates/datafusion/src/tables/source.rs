@@ -59,6 +59,8 @@ pub(crate) struct ScanSource {
     pub(crate) table: Arc<ScannedTable>,
     /// Indices of the columns in the table.
     pub(crate) columns: Vec<usize>,
+    /// Indices in the table of the columns that are returned as dictionaries.
+    coded: Vec<usize>,
     schema: SchemaRef,
     pub(crate) filters: Vec<PushedFilter>,
     /// Dynamic filters on the columns of the table, which change while the scan runs.
@@ -179,6 +181,7 @@ impl ScanSource {
         let source = Self {
             table,
             columns,
+            coded: Vec::new(),
             schema,
             filters,
             moving,
@@ -203,10 +206,35 @@ impl ScanSource {
         let selected = self.table.scan().select(&self.columns, condition, limit).map_err(external)?;
         self.scan = selected.with_batch_rows(self.batch_rows);
         self.statistics = Arc::default();
+        if !self.coded.is_empty() {
+            self.scan = self.scan.with_dictionaries(&self.coded_positions()).unwrap_or(self.scan);
+            self.schema = self.scan.schema().clone();
+        }
         if let Some(order) = self.order {
             self.scan = self.ordered(order).unwrap_or(self.scan);
         }
         Ok(self)
+    }
+
+    /// Returns the same scan with these columns, by position, as dictionaries with 32-bit keys; `None` if one is not
+    /// a column of strings that all row groups store as dictionaries.
+    pub(crate) fn with_dictionaries(&self, columns: &[usize]) -> Option<Self> {
+        let scan = self.scan.with_dictionaries(columns)?;
+        let coded = columns.iter().map(|column| self.columns.get(*column).copied()).collect::<Option<_>>()?;
+        Some(Self {
+            coded,
+            schema: scan.schema().clone(),
+            scan,
+            statistics: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        })
+    }
+
+    /// Returns the positions of the columns that are returned as dictionaries.
+    fn coded_positions(&self) -> Vec<usize> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter(|(_, column)| self.coded.contains(column)).map(|(at, _)| at).collect()
     }
 
     /// Orders row groups so that the rows that a sort needs first come first; row groups without bounds come last.
@@ -355,6 +383,10 @@ impl DataSource for ScanSource {
         write!(f, "files=[{shown}]")?;
         write!(f, "{end}row_groups={}/{}", self.scan.units(), self.table.scan().units())?;
         write!(f, "{end}projection=[{}]", names.join(", "))?;
+        if !self.coded.is_empty() {
+            let coded = self.coded_positions().into_iter().filter_map(|at| names.get(at).copied());
+            write!(f, "{end}dictionaries=[{}]", coded.collect::<Vec<_>>().join(", "))?;
+        }
         if let Some(exact) = conjunction(&self.filters, PushedFilter::is_exact) {
             write!(f, "{end}filter={exact}")?;
         }
