@@ -2,7 +2,8 @@
 
 pub(super) mod byte_source;
 pub(super) mod cluster;
-pub(super) mod fetch;
+pub(super) mod fetch_plan;
+pub(super) mod fetcher;
 pub(super) mod flight;
 pub(super) mod object_store_impl;
 pub(super) mod open_object;
@@ -12,5 +13,6 @@ pub(super) mod pin;
 pub(super) mod read_ahead;
 pub(super) mod read_through;
 pub(super) mod reader;
+pub(super) mod receive;
 pub(super) mod requests;
 pub(super) mod warm;

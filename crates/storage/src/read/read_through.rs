@@ -29,7 +29,8 @@ use crate::{
     page_cache::PageKey,
     peers::Peers,
     read::{
-        fetch::{FetchUrgency, Fetcher},
+        fetch_plan::FetchUrgency,
+        fetcher::Fetcher,
         paged::PagedObject,
         pin::PinnedRange,
         read_ahead::ReadAhead,

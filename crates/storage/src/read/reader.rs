@@ -11,7 +11,8 @@ use crate::{
     peers::PeerSource,
     read::{
         byte_source::{ByteSource, BytesBySource},
-        fetch::{FetchUrgency, Fetcher},
+        fetch_plan::FetchUrgency,
+        fetcher::Fetcher,
         paged::PagedObject,
         pin::PinnedRange,
         requests::{to_origin::whole, to_peers::FetchRoute},

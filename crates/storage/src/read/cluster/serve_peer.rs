@@ -12,7 +12,7 @@ use crate::{
     ByteRange, Error, ReadThrough,
     page_cache::{PagePiece, checksum},
     peers::{BlockRun, BlockRuns, PeerError, PeerRead, PeerRole},
-    read::{fetch::Fetcher, paged::PagedObject, reader::RangeReader},
+    read::{fetcher::Fetcher, paged::PagedObject, reader::RangeReader},
     versions::ObjectInfo,
 };
 

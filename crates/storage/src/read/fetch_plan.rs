@@ -1,37 +1,24 @@
-//! Fetches missing bytes: one fetch per block for any number of readers, in a task of its own.
+//! Plans fetches: joins flights or starts new ones, one per block for any number of readers, each in a task of its own.
 //!
-//! Invariant: a block that a task is fetching is in `flights` or already in the cache. A piece is inserted into the
-//! cache before its flight is removed from `flights`; a caller that holds the lock of `flights` and finds a block in
-//! neither fetches it. Bytes of an object of unknown version are requested only while the process uses no other bytes
-//! of it.
+//! Bytes of an object of unknown version are requested only while the process uses no other bytes of it.
 
-use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
+use std::{ops::Range, sync::Arc, time::Instant};
 
-use bytes::Bytes;
-use futures::{StreamExt, stream::BoxStream};
-use object_store::{GetOptions, GetResult, GetResultPayload, path::Path};
-use parking_lot::Mutex;
+use object_store::{GetOptions, path::Path};
 
-use super::requests::coalesce;
 use crate::{
-    ByteSize, Error, PageCache, Reservation, Result,
-    object::{ObjectHash, headers::CapturedHeaders},
+    ByteSize, Error, Reservation, Result,
+    object::headers::CapturedHeaders,
     origin::trace::traced,
-    page_cache::{PagePiece, WriteBacklog},
-    peers::PeerSource,
+    page_cache::WriteBacklog,
     read::{
-        byte_source::ByteSource,
-        flight::{PieceFlight, PieceFlightGuard, PieceFlightTable, PieceFlights},
-        page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
+        fetcher::Fetcher,
+        flight::{PieceFlight, PieceFlightTable},
+        page_assembler::{ExpectedPiece, FetchRun},
         paged::PagedObject,
         pin::PinnedRange,
-        requests::{
-            to_origin::{RequestSender, RetryState},
-            to_peers::{FetchRoute, PeerMiss, PeerRequests},
-        },
+        requests::coalesce,
     },
-    stats::ReadCounters,
-    threads::blocking::run_blocking,
     versions::{ObjectInfo, paths_in_use::PathInUse},
 };
 
@@ -55,52 +42,7 @@ pub(crate) enum FetchUrgency {
     Ahead,
 }
 
-/// Fetches pieces of one origin's objects.
-#[derive(Debug)]
-pub(crate) struct Fetcher {
-    pub(crate) requests: RequestSender,
-    pub(crate) cache: PageCache,
-    pub(crate) counters: Arc<ReadCounters>,
-    /// `None` if the node is not in a cluster.
-    pub(crate) cluster: Option<PeerRequests>,
-    flights: PieceFlights,
-    max_fetch: u64,
-    batches: Mutex<PendingFetches>,
-}
-
-/// Requests delayed so that they can be merged with nearby ones, by object.
-type PendingFetches = HashMap<ObjectHash, Vec<FetchRun>>;
-
 impl Fetcher {
-    pub(crate) fn new(
-        requests: RequestSender,
-        cache: PageCache,
-        max_fetch: ByteSize,
-        cluster: Option<PeerRequests>,
-    ) -> Self {
-        let counters = requests.counters.clone();
-        let max_fetch = max_fetch.as_u64().max(cache.layout().block);
-        Self {
-            requests,
-            cache,
-            counters,
-            cluster,
-            flights: PieceFlights::default(),
-            max_fetch,
-            batches: Mutex::default(),
-        }
-    }
-
-    /// Returns the number of pages in flight.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.flights.lock().len() as u64
-    }
-
-    /// Returns the maximum bytes of one request.
-    pub(crate) fn max_fetch(&self) -> u64 {
-        self.max_fetch
-    }
-
     /// Pins the bytes of a range from its start on, and starts to fetch those not in memory. The pins are adjacent;
     /// they end early if memory or the read-ahead quota is exhausted.
     pub(crate) fn obtain(
@@ -242,7 +184,7 @@ impl Fetcher {
             // A waiting reader gets a page if there is memory, regardless of the read-ahead of other readers.
             WriteBacklog::Short => {
                 let min = if is_ahead { block } else { object.layout.page };
-                self.max_fetch.min(waited_for + self.cache.ahead().free()).max(min)
+                self.max_fetch().min(waited_for + self.cache.ahead().free()).max(min)
             }
             WriteBacklog::Long => object.layout.page,
             WriteBacklog::Full => block,
@@ -284,20 +226,6 @@ impl Fetcher {
             self.counters.prefetched_pages.add(expected.len() as u64);
         }
         self.send(object, FetchRun { pieces: expected, route });
-    }
-
-    /// Returns the sources for the bytes from `offset` on.
-    fn route(&self, object: &PagedObject, offset: u64) -> FetchRoute {
-        self.cluster.as_ref().map_or_else(FetchRoute::to_origin, |cluster| cluster.route(object, offset))
-    }
-
-    /// Returns whether this node fetches the byte at `offset` from the origin on a miss: it is the stripe's home, and
-    /// has no peer to ask first.
-    pub(crate) fn fills_from_origin(&self, path: &Path, offset: u64) -> bool {
-        self.cluster.as_ref().is_none_or(|cluster| {
-            let sources = cluster.stripe(path, offset);
-            sources.is_home && sources.peers.is_empty()
-        })
     }
 
     /// Sends a request. A request to an origin of high latency is delayed by a fraction of that latency, so that it
@@ -424,35 +352,6 @@ impl Fetcher {
         range.start..self.missing_end(object, &flights, range)
     }
 
-    /// Returns the piece in memory that contains the first byte of a range, and the piece's bytes within the range.
-    /// Counts a hit.
-    pub(crate) fn resident(
-        &self,
-        object: &PagedObject,
-        range: Range<u64>,
-    ) -> Option<(Arc<PagePiece>, Bytes)> {
-        let (page, part) = object.parts(range).next()?;
-        let piece = self.cache.pin_memory(&object.key(page), part.start, part.end)?;
-        let bytes = piece.slice(part.start, part.end);
-        self.counters.bytes_memory.add(bytes.len() as u64);
-        Some((piece, bytes))
-    }
-
-    /// Returns the offset of the first byte of a range that is not in memory.
-    pub(crate) fn first_not_in_memory(&self, object: &PagedObject, range: Range<u64>) -> Option<u64> {
-        let Range { start, .. } = range;
-        for (page, part) in object.parts(range) {
-            let resident = self.cache.memory_blocks(&object.key(page));
-            let first = object.layout.block_of(part.start);
-            let missing = u64::from(resident.run_end(first)) * object.layout.block;
-            if missing < part.end as u64 {
-                return Some((object.offset(page) + missing).max(start));
-            }
-        }
-
-        None
-    }
-
     /// Pins several ranges ahead of their readers, merging nearby ones, until memory or the read-ahead quota is
     /// exhausted.
     pub(crate) fn obtain_ranges(
@@ -486,7 +385,7 @@ impl Fetcher {
         let start = start / layout.block * layout.block;
         // At most one page if the size is unknown, and less if memory is small: concurrent opens need memory too.
         let max_unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
-        let max = if end == u64::MAX { max_unknown } else { self.max_fetch };
+        let max = if end == u64::MAX { max_unknown } else { self.max_fetch() };
         let end = end.min(start.saturating_add(max)).min(stripe_end);
         let end = end.div_ceil(layout.block).saturating_mul(layout.block);
 
@@ -549,225 +448,5 @@ impl Fetcher {
         }
 
         (expected, pins)
-    }
-
-    /// Reads blocks from disk, or fetches them from the origin if the copy on disk is damaged.
-    async fn load(self: Arc<Self>, object: PagedObject, expected: ExpectedPiece) {
-        let key = object.key(expected.page);
-        let flight = expected.flight.clone();
-        let landing = PieceFlightGuard::new(&self.flights, key, &flight);
-        let blocks = object.layout.block_of(flight.start())..object.layout.block_of(flight.end() - 1) + 1;
-        let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
-            // The fetch completes the flight or reports the failure.
-            std::mem::forget(landing);
-            // Fetch from the origin, not from peers: requests from peers may have joined this flight, since it was
-            // started as one that asks no peer.
-            let route = self.route(&object, object.offset(expected.page)).without_peers();
-            return self.fetch(object, FetchRun { pieces: vec![expected], route }, None).await;
-        };
-
-        self.counters.bytes_disk.add(bytes.len() as u64);
-        flight.set_source(ByteSource::Disk);
-        let piece = PagePiece::new(flight.start(), bytes, expected.charge, object.known.in_use.clone());
-        self.cache.insert_read(key, &piece);
-        self.flights.land(&key, &flight);
-        flight.finish(piece);
-    }
-
-    /// Fetches the pieces of a run, from `answer` if a response has already begun. Reports failures to their waiters.
-    async fn fetch(self: Arc<Self>, object: PagedObject, mut run: FetchRun, answer: Option<GetResult>) {
-        let peers = std::mem::take(&mut run.route.peers);
-        let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, run);
-        if let Err(error) = self.receive(&mut pieces, peers, answer).await {
-            pieces.fail(&error);
-        }
-    }
-
-    /// Receives the pieces from `answer`, or requests them from peers and then from the origin. After a partial
-    /// failure, requests only the rest.
-    async fn receive(
-        &self,
-        pieces: &mut PageAssembler<'_>,
-        peers: Vec<PeerSource>,
-        mut answer: Option<GetResult>,
-    ) -> Result<()> {
-        if !peers.is_empty() && self.receive_from_peers(pieces, peers).await? {
-            return Ok(());
-        }
-
-        let mut retry_state = self.requests.retry_state();
-        loop {
-            match self.receive_from_origin(pieces, &mut retry_state, answer.take()).await {
-                Ok(()) => return Ok(()),
-                Err(error) => {
-                    pieces.take_back();
-                    self.requests.before_retry(&mut retry_state, error).await?;
-                }
-            }
-        }
-    }
-
-    /// Receives the pieces from one peer after another. Returns `false` if the rest must come from the origin.
-    async fn receive_from_peers(
-        &self,
-        pieces: &mut PageAssembler<'_>,
-        mut peers: Vec<PeerSource>,
-    ) -> Result<bool> {
-        let Some(cluster) = &self.cluster else { return Ok(false) };
-        let object = pieces.object();
-        let end = pieces.end();
-        pieces.set_from_peer(true);
-
-        loop {
-            let origin_latency = self.requests.cost.latency();
-            let opened = cluster.open(object, &mut peers, pieces.position()..end, origin_latency).await;
-            let opened = opened.map_err(|_| self.requests.changed(&object.known))?;
-            let Some(mut stream) = opened else { break };
-
-            while pieces.position() < end {
-                match stream.next().await {
-                    Ok(run) => {
-                        self.counters.bytes_peer.add(run.len() as u64);
-                        pieces.push(run);
-                    }
-                    Err(PeerMiss::Unavailable) => break,
-                    Err(PeerMiss::Changed) => return Err(self.requests.changed(&object.known)),
-                }
-            }
-
-            if pieces.position() == end {
-                pieces.complete();
-                return Ok(true);
-            }
-            peers.retain(|source| source.peer != stream.peer);
-        }
-
-        pieces.set_from_peer(false);
-        Ok(false)
-    }
-
-    /// Makes one attempt to receive the remaining pieces from the origin: from `answer`, or from a new request.
-    async fn receive_from_origin(
-        &self,
-        pieces: &mut PageAssembler<'_>,
-        retry_state: &mut RetryState,
-        answer: Option<GetResult>,
-    ) -> Result<()> {
-        let start = pieces.position();
-        let end = pieces.end();
-        let known = &pieces.object().known;
-        let path = &known.path;
-        let answer = match answer {
-            Some(answer) => answer,
-            None => {
-                let asked = Instant::now();
-                let get = self.requests.get_version(known, start..end);
-                let answer = self.requests.with_deadline(path, retry_state, get).await?;
-                self.requests.cost.note_latency(asked.elapsed());
-                answer
-            }
-        };
-
-        // The response to a request that was sent before the size was known may contain more bytes than there was
-        // memory for.
-        let brings_more = answer.range.end > end;
-        let mut chunks = match answer.payload {
-            GetResultPayload::File(file, _) => return self.read_file(pieces, file).await,
-            GetResultPayload::Stream(chunks) => chunks,
-        };
-
-        let answered = Instant::now();
-        let truncated = |received: u64| Error::Truncated {
-            path: path.to_string(),
-            start,
-            end,
-            expected: end - start,
-            received,
-        };
-
-        while let Some(mut chunk) = self.next_chunk(path, retry_state, &mut chunks).await? {
-            let missing = (end - pieces.position()) as usize;
-            if brings_more {
-                chunk.truncate(missing);
-            }
-            if chunk.len() > missing {
-                return Err(truncated(pieces.position() - start + chunk.len() as u64));
-            }
-
-            self.counters.bytes_origin.add(chunk.len() as u64);
-            pieces.push(chunk);
-            self.requests.progress(retry_state);
-
-            if brings_more && pieces.position() == end {
-                break;
-            }
-        }
-
-        let received = pieces.position() - start;
-        if received < end - start {
-            return Err(truncated(received));
-        }
-
-        self.requests.cost.note_transfer(received, answered.elapsed());
-        pieces.complete();
-        Ok(())
-    }
-
-    /// Returns the next chunk of a response; `None` at its end. Fails at the deadline of `retry_state`.
-    async fn next_chunk(
-        &self,
-        path: &Path,
-        retry_state: &RetryState,
-        chunks: &mut BoxStream<'static, object_store::Result<Bytes>>,
-    ) -> Result<Option<Bytes>> {
-        let next = async {
-            let chunk = chunks.next().await.transpose();
-            chunk.map_err(|error| Error::from_origin(path.as_ref(), error))
-        };
-        self.requests.with_deadline(path, retry_state, next).await
-    }
-
-    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so
-    /// a piece counts only if the file is unchanged after reading it.
-    async fn read_file(&self, pieces: &mut PageAssembler<'_>, file: std::fs::File) -> Result<()> {
-        let file = Arc::new(file);
-        let known = &pieces.object().known;
-        let path = known.path.to_string();
-
-        let failed = |error: std::io::Error| {
-            let source = object_store::Error::Generic { store: "folder", source: error.into() };
-            Error::from_origin(&path, source)
-        };
-        let stamp =
-            |file: &std::fs::File| file.metadata().and_then(|meta| Ok((meta.modified()?, meta.len())));
-
-        let opened = stamp(&file).map_err(failed)?;
-        let modified: chrono::DateTime<chrono::Utc> = opened.0.into();
-        if modified != known.meta.last_modified || opened.1 != known.meta.size {
-            return Err(self.requests.changed(known));
-        }
-
-        while let Some((start, len)) = pieces.next_piece() {
-            let file = file.clone();
-            // Allocate on this thread: buffers that are allocated by blocking threads and freed by others would stay
-            // in the heaps of the blocking threads.
-            let mut bytes = vec![0; len];
-            let read = run_blocking(move || {
-                file.read_exact_at(&mut bytes, start)?;
-                stamp(&file).map(|stamp| (Bytes::from(bytes), stamp))
-            });
-            let read = read.await.map_err(|error| Error::from_origin(&path, error.into()))?;
-
-            match read {
-                Ok((bytes, stamp)) if stamp == opened => {
-                    self.counters.bytes_origin.add(bytes.len() as u64);
-                    pieces.push_piece(bytes);
-                }
-                Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(failed(error)),
-                _ => return Err(self.requests.changed(known)),
-            }
-        }
-
-        Ok(())
     }
 }
