@@ -73,6 +73,11 @@ impl CollectOptions {
         self.dry_run = dry_run;
         self
     }
+
+    /// Returns the minimum age in effect.
+    fn min_age(&self) -> Duration {
+        if self.even_young { self.older_than } else { self.older_than.max(MIN_AGE) }
+    }
 }
 
 /// Result of garbage collection: the versions and files that were removed, or would be in a dry run.
@@ -97,6 +102,27 @@ struct LoggedRecord {
     put_ms: i64,
 }
 
+/// Contents of a store that garbage collection decides on.
+struct StoreContents {
+    /// All files except records and leases.
+    files: Vec<ObjectMeta>,
+    records: LoggedRecords,
+    /// Versions that snapshots hold, ascending.
+    held: Vec<u64>,
+    leases: Vec<ObjectMeta>,
+}
+
+/// What garbage collection removes.
+struct Garbage<'a> {
+    /// Versions whose records are removed, ascending.
+    versions: Vec<u64>,
+    files: Vec<&'a ObjectMeta>,
+    /// Leases that are over.
+    leases: Vec<&'a ObjectMeta>,
+    /// Folders of bases that lose files and that no kept version needs.
+    bases: BTreeSet<String>,
+}
+
 impl GraphStore {
     /// Removes old versions, and files that no version needs. Keeps the newest version, and all versions that snapshots
     /// of this [`GraphStore`] hold. Snapshots of other processes are safe as long as their versions are younger than
@@ -108,10 +134,9 @@ impl GraphStore {
     #[tracing::instrument(name = "store_gc", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<GcReport> {
-        let age = if options.even_young { options.older_than } else { options.older_than.max(MIN_AGE) };
         if options.even_young || options.dry_run {
             let leases = self.core().listed(lease::FOLDER).await?;
-            return self.collect(options, age, now_ms(), leases).await;
+            return self.collect(options, now_ms(), leases).await;
         }
 
         // The store dates this lease by the same clock as files, records and other leases, so its time is the current
@@ -119,7 +144,7 @@ impl GraphStore {
         let lease = self.core().lease().await?;
         let collected = async {
             let (now_ms, leases) = lease.among(self.core().listed(lease::FOLDER).await?)?;
-            self.collect(options, age, now_ms, leases).await
+            self.collect(options, now_ms, leases).await
         };
         let collected = collected.await;
         lease.end().await;
@@ -127,63 +152,41 @@ impl GraphStore {
         collected
     }
 
-    /// Collects data that is older than `age` at `now_ms`. `leases` must be listed before anything else: a file that is
-    /// committed after the files were listed is young, or its lease is among them.
+    /// Collects what is garbage at `now_ms`. `leases` must be listed before anything else: a file that is committed
+    /// after the files were listed is young, or its lease is among them.
     async fn collect(
         &self,
         options: &CollectOptions,
-        age: Duration,
         now_ms: i64,
         leases: Vec<ObjectMeta>,
     ) -> Result<GcReport> {
-        let cutoff_ms = now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let files = self.files().await?;
         let records = self.records().await?;
+        let held = self.core().live.versions();
+        let contents = StoreContents { files, records, held, leases };
 
-        let mut held = self.core().live.versions();
-        if let Some(oldest) = held.first().copied().filter(|_| options.even_young) {
-            // A writer at the oldest held version could otherwise reuse the number of a later, removed one.
-            held = records.range(oldest..).map(|(version, _)| *version).collect();
+        let garbage = Garbage::among(&contents, &self.core().place.base, options, now_ms);
+        if !options.dry_run {
+            self.remove_garbage(&garbage).await?;
         }
 
-        let kept = kept_versions(&records, &held, cutoff_ms);
-        let removed: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
+        Ok(garbage.report())
+    }
 
-        let record = |version: &u64| records.get(version).map(|logged| &logged.record);
-        let needed = ReferencedFiles::of(kept.iter().filter_map(record));
-        let released = ReferencedFiles::of(removed.iter().filter_map(record));
-
-        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease, now_ms);
-        let is_leased = leases.iter().any(|lease| !is_over(&lease));
-
-        let base = self.core().place.base.clone();
-        let relative =
-            |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
-        let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < cutoff_ms;
-        // While a lease is held, a file that no removed version refers to may belong to its holder.
-        let is_garbage = |path: String| !needed.contains(&path) && (!is_leased || released.contains(&path));
-        let unneeded: Vec<&ObjectMeta> =
-            files.iter().filter(is_old).filter(|file| relative(file).is_some_and(is_garbage)).collect();
-
-        let bytes = unneeded.iter().map(|file| file.size).sum();
-        let collected = GcReport { versions: removed.clone(), files: unneeded.len() as u64, bytes };
-        if options.dry_run {
-            return Ok(collected);
+    /// Removes garbage: records first, oldest first, then files, leases and folders.
+    async fn remove_garbage(&self, garbage: &Garbage<'_>) -> Result<()> {
+        for version in &garbage.versions {
+            self.delete(&self.core().place.path(&file_name(*version))?).await?;
         }
 
-        for version in removed {
-            self.delete(&self.core().place.path(&file_name(version))?).await?;
-        }
-
-        let deletes = unneeded.iter().map(|file| self.delete(&file.location)).collect::<Vec<_>>();
+        let deletes = garbage.files.iter().map(|file| self.delete(&file.location)).collect::<Vec<_>>();
         futures::stream::iter(deletes).buffer_unordered(REQUESTS).try_collect::<()>().await?;
 
-        for lease in leases.iter().filter(is_over) {
+        for lease in &garbage.leases {
             self.delete(&lease.location).await?;
         }
 
-        self.remove_folders(unneeded.iter().filter_map(|file| relative(file)), &needed).await?;
-        Ok(collected)
+        self.remove_folders(&garbage.bases).await
     }
 
     /// Reads the records of all versions in the log.
@@ -213,24 +216,69 @@ impl GraphStore {
         }
     }
 
-    /// Removes the folders of bases that lost files and are no longer needed. Only a local store has folders, which
-    /// outlive their files.
-    async fn remove_folders(
-        &self,
-        removed: impl Iterator<Item = String>,
-        needed: &ReferencedFiles,
-    ) -> Result<()> {
+    /// Removes the folders of bases. Only a local store has folders, which outlive their files.
+    async fn remove_folders(&self, bases: &BTreeSet<String>) -> Result<()> {
         let root = self.core().log.destination();
         if !matches!(root, Destination::File(_)) {
             return Ok(());
         }
 
-        let bases: BTreeSet<String> = removed.filter_map(|path| base_of(&path).map(str::to_owned)).collect();
-        for base in bases.iter().filter(|base| !needed.bases.contains(*base)) {
+        for base in bases {
             remove_all(&root, base).await?;
         }
         Ok(())
     }
+}
+
+impl<'a> Garbage<'a> {
+    /// Returns what is garbage at `now_ms`. The paths of files start with `prefix`.
+    fn among(contents: &'a StoreContents, prefix: &str, options: &CollectOptions, now_ms: i64) -> Self {
+        let StoreContents { files, records, held, leases } = contents;
+        let age_ms = i64::try_from(options.min_age().as_millis()).unwrap_or(i64::MAX);
+        let cutoff_ms = now_ms.saturating_sub(age_ms);
+
+        let mut held = held.clone();
+        if let Some(oldest) = held.first().copied().filter(|_| options.even_young) {
+            // A writer at the oldest held version could otherwise reuse the number of a later, removed one.
+            held = records.range(oldest..).map(|(version, _)| *version).collect();
+        }
+
+        let kept = kept_versions(records, &held, cutoff_ms);
+        let versions: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
+
+        let record = |version: &u64| records.get(version).map(|logged| &logged.record);
+        let needed = ReferencedFiles::of(kept.iter().filter_map(record));
+        let released = ReferencedFiles::of(versions.iter().filter_map(record));
+
+        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease, now_ms);
+        let is_leased = leases.iter().any(|lease| !is_over(&lease));
+
+        let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < cutoff_ms;
+        // While a lease is held, a file that no removed version refers to may belong to its holder.
+        let is_garbage = |path: &str| !needed.contains(path) && (!is_leased || released.contains(path));
+        let unneeded: Vec<&ObjectMeta> = files
+            .iter()
+            .filter(is_old)
+            .filter(|file| relative(file, prefix).is_some_and(is_garbage))
+            .collect();
+
+        let paths = unneeded.iter().copied().filter_map(|file| relative(file, prefix));
+        let bases = paths.filter_map(base_of).filter(|base| !needed.bases.contains(*base));
+        let bases = bases.map(str::to_owned).collect();
+        let leases = leases.iter().filter(is_over).collect();
+
+        Self { versions, files: unneeded, leases, bases }
+    }
+
+    fn report(&self) -> GcReport {
+        let bytes = self.files.iter().map(|file| file.size).sum();
+        GcReport { versions: self.versions.clone(), files: self.files.len() as u64, bytes }
+    }
+}
+
+/// Returns the path of a file within the store, whose paths start with `prefix`.
+fn relative<'a>(file: &'a ObjectMeta, prefix: &str) -> Option<&'a str> {
+    file.location.as_ref().strip_prefix(prefix)
 }
 
 /// Returns the folder of the base that a file belongs to; `None` if it belongs to no base.
@@ -300,7 +348,48 @@ impl ReferencedFiles {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
+
+    const NOW_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+
+    fn object(path: &str, modified_ms: i64) -> ObjectMeta {
+        ObjectMeta {
+            location: Path::from(path),
+            last_modified: DateTime::from_timestamp_millis(modified_ms).unwrap(),
+            size: 10,
+            e_tag: None,
+            version: None,
+        }
+    }
+
+    /// Contents of a store whose files no version refers to: two old ones, and a recent one.
+    fn stray_files(leases: Vec<ObjectMeta>) -> StoreContents {
+        let files = vec![
+            object("social/delta/1.parquet", 0),
+            object("social/vertices/Person-1/chunk0", 0),
+            object("social/delta/2.parquet", NOW_MS),
+        ];
+        StoreContents { files, records: LoggedRecords::new(), held: Vec::new(), leases }
+    }
+
+    #[test]
+    fn files_that_no_version_refers_to_are_garbage_once_they_are_old() {
+        let contents = stray_files(Vec::new());
+        let garbage = Garbage::among(&contents, "social/", &CollectOptions::default(), NOW_MS);
+        assert_eq!(garbage.bases, BTreeSet::from(["vertices/Person-1".to_owned()]));
+        assert_eq!(garbage.report(), GcReport { versions: Vec::new(), files: 2, bytes: 20 });
+    }
+
+    #[test]
+    fn while_a_lease_is_held_only_leases_that_are_over_are_garbage() {
+        let leases = vec![object("social/leases/over", 0), object("social/leases/held", NOW_MS)];
+        let contents = stray_files(leases);
+        let garbage = Garbage::among(&contents, "social/", &CollectOptions::default(), NOW_MS);
+        assert!(garbage.files.is_empty() && garbage.bases.is_empty());
+        assert_eq!(garbage.leases, [&contents.leases[0]]);
+    }
 
     #[test]
     fn files_of_bases_are_told_from_others() {
