@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
+        Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
         new_null_array,
     },
     buffer::BooleanBuffer,
-    compute::{cast_with_options, filter, take},
+    compute::{FilterBuilder, FilterPredicate, cast_with_options, take},
     datatypes::{DataType, Field, Fields, Schema, SchemaRef, UInt32Type},
     error::ArrowError,
 };
@@ -50,12 +50,12 @@ pub(super) fn batch(
 ) -> Result<RecordBatch> {
     let &BatchShape { schema, outputs, codes, views } = shape;
     let kept = keep.map_or(rows, BooleanBuffer::count_set_bits);
-    let mask = keep.filter(|_| kept < rows).map(|keep| keep.clone().into());
+    let passing = keep.filter(|_| kept < rows).map(|keep| row_filter(keep, columns.len()));
     let arrays = columns.iter().zip(outputs).map(|(column, output)| {
         let context = || format!("column {}", output.field.name());
-        let column = match &mask {
+        let column = match &passing {
             None => column.clone(),
-            Some(mask) => filter(column, mask).map_err(Error::arrow(context()))?,
+            Some(passing) => passing.filter(column).map_err(Error::arrow(context()))?,
         };
         if codes && is_coded_as(column.data_type(), output.field.data_type()) {
             return Ok(column);
@@ -71,6 +71,13 @@ pub(super) fn batch(
     let options = RecordBatchOptions::new().with_row_count(Some(kept));
     let schema = if codes { schema_of(schema, &arrays) } else { schema.clone() };
     RecordBatch::try_new_with_options(schema, arrays, &options).map_err(Error::arrow("a batch"))
+}
+
+/// Returns a filter of the rows in `keep`, whose positions are listed once if several columns need them.
+fn row_filter(keep: &BooleanBuffer, columns: usize) -> FilterPredicate {
+    let keep = BooleanArray::from(keep.clone());
+    let builder = FilterBuilder::new(&keep);
+    if columns > 1 { builder.optimize().build() } else { builder.build() }
 }
 
 /// Returns the schema with the types of the columns.

@@ -73,19 +73,24 @@ impl Scan {
     }
 
     /// Returns the same scan with these columns, by position in its schema, as dictionaries with 32-bit keys; `None` if
-    /// one is not a column of strings that every row group stores as a dictionary.
+    /// one has neither strings nor numbers, or if some row group does not store it as a dictionary of its type.
     pub fn with_dictionaries(&self, columns: &[usize]) -> Option<Self> {
         let mut changed = self.inner.as_ref().clone();
         let mut fields = changed.schema.fields().to_vec();
         for column in columns {
             let output = changed.outputs.get_mut(*column)?;
-            if !matches!(output.values, DataType::Utf8 | DataType::Utf8View) || !self.is_stored_coded(*column) {
+            let values = match &output.values {
+                DataType::Utf8View => DataType::Utf8,
+                other => other.clone(),
+            };
+            let is_supported = values == DataType::Utf8 || values.is_integer() || values.is_decimal();
+            if !is_supported || !self.is_stored_coded(*column, &values) {
                 return None;
             }
 
-            let coded = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8));
+            let coded = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(values.clone()));
             output.field = Arc::new(output.field.as_ref().clone().with_data_type(coded));
-            output.values = DataType::Utf8;
+            output.values = values;
             output.insist = true;
             *fields.get_mut(*column)? = output.field.clone();
         }
@@ -93,14 +98,14 @@ impl Scan {
         Some(Self { inner: Arc::new(changed) })
     }
 
-    /// Returns whether all row groups store a column as a dictionary.
-    fn is_stored_coded(&self, column: usize) -> bool {
+    /// Returns whether all row groups store a column as a dictionary of values of this type.
+    fn is_stored_coded(&self, column: usize, values: &DataType) -> bool {
         self.inner.units.iter().all(|unit| {
-            let file = self.inner.files.get(unit.file);
-            file.and_then(|file| Some((file, file.outputs.get(column)?))).is_some_and(|(file, column)| match column {
-                FileColumn::Read(projected) => file.metadata.is_known_dictionary(unit.unit, projected),
-                FileColumn::Value(_) | FileColumn::RowNumber => false,
-            })
+            let Some(file) = self.inner.files.get(unit.file) else { return false };
+            let Some(FileColumn::Read(projected)) = file.outputs.get(column) else { return false };
+            let field = file.metadata.schema().fields().get(projected.root);
+            field.is_some_and(|field| field.data_type() == values)
+                && file.metadata.is_known_dictionary(unit.unit, projected)
         })
     }
 

@@ -8,9 +8,10 @@ use std::{
 
 use datafusion::{
     arrow::{
-        array::{ArrayRef, Decimal128Array, Int64Array, PrimitiveArray, RecordBatch, UInt64Array},
+        array::{ArrayRef, Decimal128Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt64Array},
         buffer::NullBuffer,
-        datatypes::{DataType, Decimal128Type, SchemaRef},
+        compute::cast,
+        datatypes::{DataType, Decimal128Type, Schema, SchemaRef},
     },
     common::{Result, tree_node::TreeNodeRecursion},
     error::DataFusionError,
@@ -280,12 +281,19 @@ impl PartialAggregation {
         }
 
         self.evaluator.evaluate(batch);
+        let mut expanded = None;
         for (sum, summed) in self.sums.iter_mut().zip(&self.spec.sums) {
             sum.resize(count);
-            match self.evaluator.values(summed.node, batch.num_rows()) {
-                Some(values) => sum.add(rows, values),
-                None => sum.add_array(rows, &summed.expr.evaluate(batch)?.into_array(batch.num_rows())?),
+            if let Some(values) = self.evaluator.values(summed.node, batch.num_rows()) {
+                sum.add(rows, values);
+                continue;
             }
+
+            let expanded = match &mut expanded {
+                Some(expanded) => expanded,
+                none => none.insert(with_plain_numbers(batch)?),
+            };
+            sum.add_array(rows, &summed.expr.evaluate(expanded)?.into_array(batch.num_rows())?);
         }
 
         if self.others.is_empty() {
@@ -358,6 +366,20 @@ impl PartialAggregation {
     }
 }
 
+/// Returns a batch with plain numbers in place of dictionaries of numbers, as DataFusion's expressions expect them.
+fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch> {
+    let plain = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Dictionary(_, values) if values.is_numeric() => cast(column, values),
+        _ => Ok(column.clone()),
+    });
+    let columns: Vec<ArrayRef> = plain.collect::<Result<_, _>>()?;
+    let fields = batch.schema().fields().iter().zip(&columns).map(|(field, column)| {
+        field.as_ref().clone().with_data_type(column.data_type().clone())
+    }).collect::<Vec<_>>();
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)?)
+}
+
 fn accumulators(spec: &AggregateSpec) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
     spec.others.iter().map(|other| other.function.create_groups_accumulator()).collect()
 }
@@ -375,7 +397,7 @@ mod tests {
     use datafusion::{
         arrow::{
             array::{AsArray, DictionaryArray},
-            datatypes::{Field, Int64Type, Schema, UInt32Type},
+            datatypes::{Field, Int64Type, UInt32Type},
         },
         execution::memory_pool::{GreedyMemoryPool, MemoryPool},
         physical_expr::expressions::Column,

@@ -1,6 +1,6 @@
 //! Evaluates decimal and integer expressions in 64-bit integers.
 //!
-//! A decimal is represented by its unscaled value. The magnitude of a batch's values bounds that of every result, so one
+//! Columns may be dictionaries. A decimal is represented by its unscaled value. The magnitude of a batch's values bounds that of every result, so one
 //! check per batch and expression replaces one per row: a result that might not fit is left to DataFusion's own
 //! evaluation.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::{
     arrow::{
-        array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch},
+        array::{Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, RecordBatch},
         buffer::NullBuffer,
         datatypes::{
             ArrowPrimitiveType, DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema,
@@ -67,6 +67,14 @@ impl IntegerExprs {
             return self.add_cast(cast.expr(), &data_type, schema);
         }
         self.add_binary(expr.downcast_ref::<BinaryExpr>()?, &data_type, schema)
+    }
+
+    /// Returns the positions of the columns that are read.
+    pub(super) fn columns(&self) -> impl Iterator<Item = usize> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Column(column) => Some(*column),
+            _ => None,
+        })
     }
 
     fn add_cast(&mut self, of: &Arc<dyn PhysicalExpr>, to: &DataType, schema: &Schema) -> Option<usize> {
@@ -170,6 +178,8 @@ struct NodeResult {
     nulls: Option<NullBuffer>,
     /// Magnitude of all values in bits; more than [`MAX_BITS`] if they are not represented.
     bits: u32,
+    /// The dictionary of a column, and its values.
+    dictionary: Option<(ArrayRef, Box<NodeResult>)>,
 }
 
 /// The values of an expression for each row of a batch.
@@ -219,6 +229,9 @@ impl NodeResult {
     /// Reads a column; `None` if its values do not fit.
     fn read(&mut self, column: Option<&ArrayRef>) -> Option<()> {
         let column = column?;
+        if let Some(coded) = column.as_dictionary_opt::<UInt32Type>() {
+            return self.read_coded(coded);
+        }
         self.nulls = column.nulls().cloned();
         self.values.clear();
         self.bits = match column.data_type() {
@@ -232,6 +245,32 @@ impl NodeResult {
             DataType::UInt32 => self.read_integers::<UInt32Type>(column.as_primitive()),
             _ => return None,
         };
+        Some(())
+    }
+
+    /// Reads a column through the values of its dictionary, which are converted once; `None` if they do not fit.
+    fn read_coded(&mut self, column: &DictionaryArray<UInt32Type>) -> Option<()> {
+        let known = self.dictionary.take().filter(|(known, _)| Arc::ptr_eq(known, column.values()));
+        let (_, dictionary) = self.dictionary.insert(match known {
+            Some(known) => known,
+            None => {
+                let mut values = Self::default();
+                if values.read(Some(column.values())).is_none() {
+                    values.bits = u32::MAX;
+                }
+                (column.values().clone(), Box::new(values))
+            }
+        });
+        if dictionary.bits > MAX_BITS || dictionary.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0) {
+            return None;
+        }
+
+        self.bits = dictionary.bits;
+        self.nulls = column.nulls().cloned();
+        self.values.clear();
+        // The codes of nulls are arbitrary.
+        let value = |code: &u32| dictionary.values.get(*code as usize).copied().unwrap_or(0);
+        self.values.extend(column.keys().values().iter().map(value));
         Some(())
     }
 

@@ -1,6 +1,6 @@
 //! Finds the partial aggregations over scans that can run on codes and integers.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::{DataType, Schema},
@@ -147,9 +147,19 @@ fn over_scan(aggregate: &AggregateExec) -> Option<ScanAggregateExec> {
     // DataFusion computes single groups of other functions as fast.
     let is_worthwhile = !spec.keys.is_empty() || (!spec.sums.is_empty() && spec.others.is_empty());
     is_worthwhile.then(|| {
-        let input = DataSourceExec::from_data_source(scan);
+        let input = DataSourceExec::from_data_source(with_coded_numbers(scan, &spec));
         ScanAggregateExec::new(input, Arc::new(spec), aggregate.properties().clone())
     })
+}
+
+/// Returns the scan with dictionaries of the numbers that only integer expressions read, where all row groups store them
+/// so: each distinct value is converted once.
+fn with_coded_numbers(scan: ScanSource, spec: &AggregateSpec) -> ScanSource {
+    let others = spec.others.iter().flat_map(|other| &other.arguments);
+    let read_by_others: HashSet<usize> =
+        others.flat_map(collect_columns).map(|column| column.index()).collect();
+    let numbers = spec.integers.columns().filter(|column| !read_by_others.contains(column));
+    numbers.fold(scan, |scan, column| scan.with_dictionaries(&[column]).unwrap_or(scan))
 }
 
 /// Returns the scan below an aggregation, and the projection between them, if any.

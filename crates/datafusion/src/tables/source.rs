@@ -216,11 +216,12 @@ impl ScanSource {
         Ok(self)
     }
 
-    /// Returns the same scan with these columns, by position, as dictionaries with 32-bit keys; `None` if one is not
-    /// a column of strings that all row groups store as dictionaries.
+    /// Returns the same scan with these columns, by position, as dictionaries with 32-bit keys; `None` if one has
+    /// neither strings nor numbers, or if some row group does not store it as a dictionary.
     pub(crate) fn with_dictionaries(&self, columns: &[usize]) -> Option<Self> {
         let scan = self.scan.with_dictionaries(columns)?;
-        let coded = columns.iter().map(|column| self.columns.get(*column).copied()).collect::<Option<_>>()?;
+        let mut coded = self.coded.clone();
+        coded.extend(columns.iter().filter_map(|column| self.columns.get(*column)));
         Some(Self {
             coded,
             schema: scan.schema().clone(),
