@@ -42,13 +42,13 @@ const FOLDERS: [&str; 4] = ["vertices", "edges", "delta", "deleted"];
 #[derive(Clone, Debug)]
 pub struct CollectOptions {
     older_than: Duration,
-    even_young: bool,
+    ignore_min_age: bool,
     dry_run: bool,
 }
 
 impl Default for CollectOptions {
     fn default() -> Self {
-        Self { older_than: DEFAULT_OLDER_THAN, even_young: false, dry_run: false }
+        Self { older_than: DEFAULT_OLDER_THAN, ignore_min_age: false, dry_run: false }
     }
 }
 
@@ -64,7 +64,7 @@ impl CollectOptions {
     /// [`GraphStore`] holds are then kept. No process may write, load or compact meanwhile, nor retry a commit
     /// afterwards, and writers of other processes must not continue. Default: false.
     pub fn with_even_young(mut self, even_young: bool) -> Self {
-        self.even_young = even_young;
+        self.ignore_min_age = even_young;
         self
     }
 
@@ -108,8 +108,8 @@ impl GraphStore {
     #[tracing::instrument(name = "store_gc", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<GcReport> {
-        let age = if options.even_young { options.older_than } else { options.older_than.max(MIN_AGE) };
-        if options.even_young || options.dry_run {
+        let age = if options.ignore_min_age { options.older_than } else { options.older_than.max(MIN_AGE) };
+        if options.ignore_min_age || options.dry_run {
             let leases = self.core().listed(lease::FOLDER).await?;
             return self.collect(options, age, now_ms(), leases).await;
         }
@@ -141,7 +141,7 @@ impl GraphStore {
         let records = self.records().await?;
 
         let mut held = self.core().live.versions();
-        if let Some(oldest) = held.first().copied().filter(|_| options.even_young) {
+        if let Some(oldest) = held.first().copied().filter(|_| options.ignore_min_age) {
             // A writer at the oldest held version could otherwise reuse the number of a later, removed one.
             held = records.range(oldest..).map(|(version, _)| *version).collect();
         }
@@ -153,7 +153,7 @@ impl GraphStore {
         let needed = ReferencedFiles::of(kept.iter().filter_map(record));
         let released = ReferencedFiles::of(removed.iter().filter_map(record));
 
-        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease, now_ms);
+        let is_over = |lease: &&ObjectMeta| options.ignore_min_age || lease::is_over(lease, now_ms);
         let is_leased = leases.iter().any(|lease| !is_over(&lease));
 
         let base = self.core().place.base.clone();
