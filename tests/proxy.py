@@ -54,7 +54,7 @@ class Proxy:
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._requests: Counter[str] = Counter()
         self._bytes_out = 0
-        self._under_way = 0
+        self._in_flight = 0
 
         class Handler(_Handler):
             proxy = self
@@ -87,17 +87,17 @@ class Proxy:
         """Returns whether no request is in progress: those that a client abandoned have been carried out or never will
         be."""
         with self._lock:
-            return self._under_way == 0
+            return self._in_flight == 0
 
     def key_lock(self, path: str) -> threading.Lock:
         with self._lock:
             return self._keys[path]
 
-    def note(self, method: str | None = None, under_way: int = 0, sent: int = 0) -> None:
+    def note(self, method: str | None = None, in_flight: int = 0, sent: int = 0) -> None:
         with self._lock:
             if method:
                 self._requests[method] += 1
-            self._under_way += under_way
+            self._in_flight += in_flight
             self._bytes_out += sent
 
 
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        proxy.note(self.command, under_way=1)
+        proxy.note(self.command, in_flight=1)
         try:
             length = int(self.headers.get("content-length") or 0)
             body = self.rfile.read(length)
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
                 # it.
                 self._hang_up()
         finally:
-            proxy.note(under_way=-1)
+            proxy.note(in_flight=-1)
 
     def _carry_out(
         self, body: bytes, path: str, query: dict[str, str]

@@ -330,14 +330,14 @@ fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
         let folder = folder_with_data();
         let mut node = Running::start(folder.path(), &[]);
         // Keeps a request in flight.
-        let mut under_way = TcpStream::connect(&node.s3).unwrap();
-        write!(under_way, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
+        let mut in_flight = TcpStream::connect(&node.s3).unwrap();
+        write!(in_flight, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         node.signal(name);
         node.refuses();
-        write!(under_way, "\r\n").unwrap();
+        write!(in_flight, "\r\n").unwrap();
         let mut answer = String::new();
-        under_way.read_to_string(&mut answer).unwrap();
+        in_flight.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("world"), "{name}: {answer}");
         let (code, log) = node.wait();
         assert_eq!(code, Some(0), "{name}: {log}");
@@ -352,8 +352,8 @@ fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
 fn a_second_signal_ends_the_process_at_once() {
     let folder = folder_with_data();
     let mut node = Running::start(folder.path(), &[]);
-    let mut under_way = TcpStream::connect(&node.s3).unwrap();
-    write!(under_way, "GET /data/hello HTTP/1.1\r\n").unwrap();
+    let mut in_flight = TcpStream::connect(&node.s3).unwrap();
+    write!(in_flight, "GET /data/hello HTTP/1.1\r\n").unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let begun = Instant::now();
     node.signal("-TERM");

@@ -209,9 +209,9 @@ impl FileMetadata {
 
     /// Returns the number of values of a column's largest dictionary, according to the footer; `None` if a chunk has
     /// none.
-    pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
+    pub(crate) fn max_dictionary_len(&self, root: usize) -> Option<u64> {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.most_values(root),
+            ColumnarFile::Parquet(file) => file.max_dictionary_len(root),
             ColumnarFile::Orc(_) => None,
         }
     }

@@ -555,7 +555,7 @@ fn as_output(
         // time.
         let few = |(_, file): &(&LocatedFile, &FileMetadata)| {
             let root = file.position_near(field.name(), projected.root);
-            root.is_none_or(|root| file.most_values(root).is_some_and(|values| values <= SURELY_FEW))
+            root.is_none_or(|root| file.max_dictionary_len(root).is_some_and(|values| values <= SURELY_FEW))
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
         let coded = DataType::Dictionary(Box::new(key), Box::new(values.clone()));

@@ -101,12 +101,12 @@ async fn streams_of_a_queue_share_a_limit() {
 async fn a_moving_filter_rules_out_row_groups_that_are_not_begun() {
     let folder = Folder::new();
     let scan = thousand(&folder).await;
-    let least = Arc::new(AtomicI64::new(-1));
+    let min_id = Arc::new(AtomicI64::new(-1));
     let filter: MovingFilter = {
-        let least = least.clone();
-        Arc::new(move || match least.load(Ordering::Relaxed) {
+        let min_id = min_id.clone();
+        Arc::new(move || match min_id.load(Ordering::Relaxed) {
             -1 => None,
-            least => Some(Arc::new(col("id").gt_eq(least))),
+            min_id => Some(Arc::new(col("id").gt_eq(min_id))),
         })
     };
     let queue = ScanQueue::new(&scan, 1, Some(filter));
@@ -115,7 +115,7 @@ async fn a_moving_filter_rules_out_row_groups_that_are_not_begun() {
     assert_eq!(ids(&[first])[0], 0);
 
     // A stream of two threads reads three row groups ahead.
-    least.store(950, Ordering::Relaxed);
+    min_id.store(950, Ordering::Relaxed);
     let rest: Vec<RecordBatch> = stream.try_collect().await.unwrap();
     let rest = ids(&rest);
     assert!(rest.iter().filter(|id| **id < 950).all(|id| *id < 400), "{rest:?}");
@@ -128,13 +128,13 @@ async fn a_moving_filter_rules_out_row_groups_that_are_not_begun() {
 async fn a_moving_filter_that_drops_few_rows_drops_none() {
     let folder = Folder::new();
     let scan = thousand(&folder).await;
-    let moving = |least: i64| -> MovingFilter {
-        let condition = Arc::new(col("score").gt_eq(least));
+    let moving = |min_score: i64| -> MovingFilter {
+        let condition = Arc::new(col("score").gt_eq(min_score));
         Arc::new(move || Some(condition.clone()))
     };
-    let rows = async |scan: &Scan, least| {
+    let rows = async |scan: &Scan, min_score| {
         let batches: Vec<RecordBatch> =
-            ScanQueue::new(scan, 1, Some(moving(least))).stream().try_collect().await.unwrap();
+            ScanQueue::new(scan, 1, Some(moving(min_score))).stream().try_collect().await.unwrap();
         batches.iter().map(RecordBatch::num_rows).sum::<usize>()
     };
     assert_eq!(rows(&scan, 205).await, 800);

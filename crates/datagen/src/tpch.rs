@@ -238,8 +238,8 @@ impl TpchTable {
 /// Returns a number of chunks of about `length` units, chosen so that the last chunk is hardly longer than the
 /// others.
 fn chunk_count(units: u64, length: u64) -> u64 {
-    let least = units.div_ceil(length).max(1);
-    (least..least + TRIED).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)
+    let min_count = units.div_ceil(length).max(1);
+    (min_count..min_count + TRIED).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -72,14 +72,14 @@ impl HotKeys {
         }
     }
 
-    /// Returns at most `most` objects, the most read first.
-    pub(crate) fn objects(&self, most: usize) -> Vec<HotKey> {
-        self.counted.lock().objects.top(most)
+    /// Returns at most `limit` objects, the most read first.
+    pub(crate) fn objects(&self, limit: usize) -> Vec<HotKey> {
+        self.counted.lock().objects.top(limit)
     }
 
-    /// Returns at most `most` folders, each counted with the objects directly in it, the most read first.
-    pub(crate) fn folders(&self, most: usize) -> Vec<HotKey> {
-        self.counted.lock().folders.top(most)
+    /// Returns at most `limit` folders, each counted with the objects directly in it, the most read first.
+    pub(crate) fn folders(&self, limit: usize) -> Vec<HotKey> {
+        self.counted.lock().folders.top(limit)
     }
 }
 
@@ -135,7 +135,7 @@ impl SpaceSaving {
         });
     }
 
-    fn top(&self, most: usize) -> Vec<HotKey> {
+    fn top(&self, limit: usize) -> Vec<HotKey> {
         let mut keys: Vec<HotKey> = self
             .counters
             .iter()
@@ -147,7 +147,7 @@ impl SpaceSaving {
             })
             .collect();
         keys.sort_by(|a, b| b.reads.cmp(&a.reads).then_with(|| a.key.cmp(&b.key)));
-        keys.truncate(most);
+        keys.truncate(limit);
         keys
     }
 }

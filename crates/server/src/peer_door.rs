@@ -129,7 +129,7 @@ async fn hello(
 ) -> Response {
     // The hello of a node with another version may be unreadable. The answer tells that node what is wrong.
     if let Ok(hello) = serde_json::from_slice::<NodeHello>(&body) {
-        context.cluster.heard(&hello);
+        context.cluster.apply_hello(&hello);
     }
     let answer = HelloAnswer { hello: context.cluster.hello(), traffic: context.node.traffic() };
     context.json(signature, &answer)
@@ -236,16 +236,16 @@ mod tests {
         let key = cluster.key().clone();
         let context = Arc::new(PeerContext { node, cluster, refusals: Mutex::default() });
 
-        for told in [r#"{"protocol":3,"name":"b"}"#, "{}", ""] {
+        for request in [r#"{"protocol":3,"name":"b"}"#, "{}", ""] {
             let mut headers = HeaderMap::new();
             let now = SystemTime::now();
-            let signature = key.sign_request(&mut headers, "POST", HELLO_PATH, told.as_bytes(), now);
-            let answer = hello(State(context.clone()), Extension(signature), Bytes::from(told)).await;
+            let signature = key.sign_request(&mut headers, "POST", HELLO_PATH, request.as_bytes(), now);
+            let answer = hello(State(context.clone()), Extension(signature), Bytes::from(request)).await;
             let (head, body) = answer.into_parts();
             let body = to_bytes(body, MAX_BODY).await.unwrap();
-            assert!(key.check_answer(&head.headers, signature, head.status, &body).is_ok(), "{told}");
+            assert!(key.check_answer(&head.headers, signature, head.status, &body).is_ok(), "{request}");
             let answer: Value = serde_json::from_slice(&body).unwrap();
-            assert_eq!(answer["hello"]["protocol"], PROTOCOL, "{told}");
+            assert_eq!(answer["hello"]["protocol"], PROTOCOL, "{request}");
         }
     }
 }

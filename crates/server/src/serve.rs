@@ -167,7 +167,7 @@ impl Doors {
         let _sampling = AbortOnDropHandle::new(tokio::spawn(admin::sample(node.clone())));
         let peers = match (self.peer, node.cluster()) {
             (Some(door), Some(cluster)) => {
-                cluster.set_ports(told_ports(door.address, &self.s3, self.flight.as_ref()));
+                cluster.set_ports(reported_ports(door.address, &self.s3, self.flight.as_ref()));
                 let peers = PeerDoor::new(node.clone(), cluster.clone());
                 Some(PeerServing::start(door, peers, tls.clone(), node.clone(), cluster.clone()))
             }
@@ -244,12 +244,12 @@ impl Doors {
 }
 
 /// Returns the ports to report to peers: those of doors that are reachable from other machines if the peer door is.
-fn told_ports(peer: SocketAddr, s3: &DoorListener, flight: Option<&DoorListener>) -> DoorPorts {
-    let told = |door: &DoorListener| {
+fn reported_ports(peer: SocketAddr, s3: &DoorListener, flight: Option<&DoorListener>) -> DoorPorts {
+    let port = |door: &DoorListener| {
         let is_reached = peer.ip().is_loopback() || !door.address.ip().is_loopback();
         is_reached.then(|| door.address.port())
     };
-    DoorPorts { s3: told(s3), flight: flight.and_then(told) }
+    DoorPorts { s3: port(s3), flight: flight.and_then(port) }
 }
 
 /// The peer door and the probes of other nodes. Dropping it ends both.

@@ -94,19 +94,19 @@ impl LoadReporter {
         input: PythonBatchInput,
         names: &ColumnRenames,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
-        let told = self.clone();
+        let reporter = self.clone();
         let schema = renamed(&input.schema, names);
         let batches = input.batches.map(move |batch| {
-            let batch = batch.map_err(|failure| told.end(InterruptibleError::Failed(failure)))?;
-            told.add(batch.num_rows())?;
+            let batch = batch.map_err(|failure| reporter.end(InterruptibleError::Failed(failure)))?;
+            reporter.add(batch.num_rows())?;
             let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let named = RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options);
             named.map_err(|error| Error::Ended { reason: error.to_string() })
         });
 
-        let told = self.clone();
-        let last = futures::stream::once(async move { told.pause() });
+        let reporter = self.clone();
+        let last = futures::stream::once(async move { reporter.pause() });
 
-        batches.chain(last.filter_map(|told| std::future::ready(told.err().map(Err))))
+        batches.chain(last.filter_map(|paused| std::future::ready(paused.err().map(Err))))
     }
 }

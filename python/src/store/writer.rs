@@ -157,27 +157,27 @@ impl PyLocalStoreWriter {
         let edges =
             edges.into_iter().map(|(name, data, given)| EdgeLoadInput::of(name, &data, &given, &process));
         let edges = edges.collect::<PyResult<Vec<_>>>()?;
-        let told = Arc::new(LoadReporter::new(progress));
+        let reporter = Arc::new(LoadReporter::new(progress));
         let work = async {
             let mut writer = writer.lock().await;
-            let changes =
-                changes(&writer.snapshot().schema(), &vertices, &edges).map_err(|error| told.why(error))?;
+            let changes = changes(&writer.snapshot().schema(), &vertices, &edges)
+                .map_err(|error| reporter.why(error))?;
             let mut load = BulkLoad::new().with_changes(changes);
             for VertexLoadInput { name, input, .. } in vertices {
-                load = load.with_vertices(name, told.batches(input, &ColumnRenames::new()));
+                load = load.with_vertices(name, reporter.batches(input, &ColumnRenames::new()));
             }
 
             for EdgeLoadInput { name: (source, edge, destination), input, names, ends } in edges {
                 let name = EdgeType::new(source, edge, destination).full_name();
-                load = load.with_edges(name, ends, told.batches(input, &names));
+                load = load.with_edges(name, ends, reporter.batches(input, &names));
             }
 
             let done = async {
                 let loaded = writer.bulk_load(load).await?;
-                told.done(loaded.bytes).map(|()| loaded)
+                reporter.done(loaded.bytes).map(|()| loaded)
             };
 
-            done.await.map_err(|error| told.why(error))
+            done.await.map_err(|error| reporter.why(error))
         };
 
         let loaded = py.detach(|| process.wait_detached(work, &mut SignalPoller::new()));

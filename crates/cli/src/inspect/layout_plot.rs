@@ -257,14 +257,14 @@ impl ChunkRow {
         Self::largest(rows.collect(), MAX_ROWS)
     }
 
-    /// Merges the smallest rows into one at the bottom, so that at most `most` rows remain.
-    fn largest(mut rows: Vec<Self>, most: usize) -> Vec<Self> {
-        if rows.len() <= most {
+    /// Merges the smallest rows into one at the bottom, so that at most `max_rows` rows remain.
+    fn largest(mut rows: Vec<Self>, max_rows: usize) -> Vec<Self> {
+        if rows.len() <= max_rows {
             return rows;
         }
 
         rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
-        let others = rows.split_off(most.saturating_sub(1));
+        let others = rows.split_off(max_rows.saturating_sub(1));
         rows.sort_by_key(|row| row.columns.first().copied());
         rows.push(Self {
             name: format!("{} more columns", grouped(others.len() as u64)),
@@ -509,10 +509,10 @@ fn shade(size: u64, largest: u64) -> Option<usize> {
 
 /// Returns the distance between the marks of the axis: 1, 2 or 5 times a power of ten.
 fn mark_step(size: u64) -> u64 {
-    let least = (size as f64 / MARKS).max(1.0);
-    let power = 10_f64.powi(least.log10().floor() as i32);
+    let min_step = (size as f64 / MARKS).max(1.0);
+    let power = 10_f64.powi(min_step.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
-    steps.into_iter().find(|step| *step >= least).unwrap_or(10.0 * power) as u64
+    steps.into_iter().find(|step| *step >= min_step).unwrap_or(10.0 * power) as u64
 }
 
 /// Formats an offset that is a multiple of the mark distance: `500 kB`, `1.5 MB`.

@@ -283,8 +283,9 @@ fn indented(text: &str) -> String {
 /// Joins the encodings, except those of levels, which are always run-length encoded.
 pub(super) fn join_encodings(words: &[String]) -> String {
     let levels = |word: &&String| matches!(word.as_str(), "RLE" | "BIT_PACKED");
-    let telling: Vec<_> = words.iter().filter(|word| !levels(word)).map(String::as_str).collect();
-    let shown = if telling.is_empty() { words.iter().map(String::as_str).collect() } else { telling };
+    let value_encodings: Vec<_> = words.iter().filter(|word| !levels(word)).map(String::as_str).collect();
+    let shown =
+        if value_encodings.is_empty() { words.iter().map(String::as_str).collect() } else { value_encodings };
     shown.join(", ").to_lowercase()
 }
 

@@ -52,19 +52,19 @@ impl LogAxis {
     /// Creates the shortest axis that covers all values, which must be positive. Marks are limited to these powers of
     /// ten.
     pub(crate) fn over(values: impl Iterator<Item = f64> + Clone, powers: Range<i32>) -> Self {
-        let least = values.clone().fold(f64::INFINITY, f64::min);
-        let most = values.fold(0.0, f64::max);
-        let (least, most) = if most > 0.0 { (least, most) } else { EMPTY };
+        let min = values.clone().fold(f64::INFINITY, f64::min);
+        let max = values.fold(0.0, f64::max);
+        let (min, max) = if max > 0.0 { (min, max) } else { EMPTY };
         let all: Vec<_> = powers.flat_map(|power| [1, 2, 5].map(|digit| AxisMark { digit, power })).collect();
-        let first = all.iter().rposition(|mark| mark.value() <= least * (1.0 + 1e-9)).unwrap_or(0);
-        let last = all.iter().position(|mark| mark.value() >= most).unwrap_or(all.len() - 1);
+        let first = all.iter().rposition(|mark| mark.value() <= min * (1.0 + 1e-9)).unwrap_or(0);
+        let last = all.iter().position(|mark| mark.value() >= max).unwrap_or(all.len() - 1);
         Self { marks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
     }
 
-    /// Returns the marks, each with whether it has a label. If there are more than `most`, only powers of ten are
-    /// labelled.
-    pub(crate) fn marks(&self, most: usize) -> impl Iterator<Item = (AxisMark, bool)> + '_ {
-        let is_few = self.marks.len() <= most;
+    /// Returns the marks, each with whether it has a label. If there are more than `max_labels`, only powers of ten
+    /// are labelled.
+    pub(crate) fn marks(&self, max_labels: usize) -> impl Iterator<Item = (AxisMark, bool)> + '_ {
+        let is_few = self.marks.len() <= max_labels;
         self.marks.iter().map(move |mark| (*mark, is_few || mark.digit == 1))
     }
 

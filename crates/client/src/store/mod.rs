@@ -148,7 +148,7 @@ impl ClusterStore {
             after: after.cloned(),
             part: None,
             avoid: Vec::new(),
-            barren: 0,
+            consecutive_failures: 0,
         };
         let next = |mut listing: Listing| async move {
             let meta = listing.next().await?;
@@ -257,7 +257,7 @@ struct Listing {
     part: Option<(BoxStream<'static, Result<ObjectMeta>>, NodeRequest)>,
     avoid: Vec<NodeAddress>,
     /// Failures since the last key.
-    barren: usize,
+    consecutive_failures: usize,
 }
 
 impl Listing {
@@ -271,7 +271,7 @@ impl Listing {
             let error = match listed.try_next().await {
                 Ok(Some(meta)) => {
                     self.after = Some(meta.location.clone());
-                    self.barren = 0;
+                    self.consecutive_failures = 0;
                     self.part = Some((listed, request));
                     return Ok(Some(meta));
                 }
@@ -286,8 +286,8 @@ impl Listing {
                 return Err(error);
             }
             request.failed();
-            self.barren += 1;
-            if self.barren > self.pool.len() + 2 {
+            self.consecutive_failures += 1;
+            if self.consecutive_failures > self.pool.len() + 2 {
                 return Err(error);
             }
             self.avoid.push(request.address().clone());

@@ -395,8 +395,8 @@ impl NodePool {
         let probed = doubtful.into_iter().filter(is_due).take(MAX_PROBES);
 
         // The description by a node that is up comes first: one that was down may have an old view.
-        let teller = up.get(turn % up.len().max(1)).copied();
-        let asked: Vec<_> = teller.into_iter().chain(probed).collect();
+        let healthy = up.get(turn % up.len().max(1)).copied();
+        let asked: Vec<_> = healthy.into_iter().chain(probed).collect();
         let answers = join_all(asked.into_iter().map(|node| self.describe(node))).await;
         if let Some(description) = answers.into_iter().flatten().next() {
             self.adopt(&description);

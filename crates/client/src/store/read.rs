@@ -92,7 +92,7 @@ pub(super) async fn get(pool: &Arc<NodePool>, location: &Path, options: GetOptio
             request,
         }),
         avoid: Vec::new(),
-        barren: 0,
+        consecutive_failures: 0,
     };
 
     let payload = GetResultPayload::Stream(reader.into_stream());
@@ -259,7 +259,7 @@ struct StripeReader {
     /// Nodes that failed in this stripe.
     avoid: Vec<NodeAddress>,
     /// Failures since the last byte.
-    barren: usize,
+    consecutive_failures: usize,
 }
 
 /// An answer that is being read.
@@ -303,7 +303,7 @@ impl StripeReader {
                     if bytes.is_empty() {
                         continue;
                     }
-                    self.barren = 0;
+                    self.consecutive_failures = 0;
                     return Ok(Some(bytes));
                 }
                 Ok(None) => NodeFault::Short.into(),
@@ -314,8 +314,8 @@ impl StripeReader {
                 return Err(error);
             }
             part.request.failed();
-            self.barren += 1;
-            if self.barren > self.pool.len() + 2 {
+            self.consecutive_failures += 1;
+            if self.consecutive_failures > self.pool.len() + 2 {
                 return Err(error);
             }
             self.avoid.push(part.request.address().clone());

@@ -63,7 +63,7 @@ impl DecodeWorkers {
         &self,
         work: impl FnOnce(&mut DecodeScratch) -> T + Send + 'static,
     ) -> Result<T> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let work = Arc::new(Mutex::new(Some(work)));
         let _withdraw = WithdrawOnDrop(work.clone());
         self.submit(Box::new(move |scratch| {
@@ -73,11 +73,11 @@ impl DecodeWorkers {
                 *scratch = DecodeScratch::default();
             }
             // The caller may be gone.
-            let _ = tell.send(done.map_err(|panic| panic_reason(panic.as_ref())));
+            let _ = sender.send(done.map_err(|panic| panic_reason(panic.as_ref())));
         }));
 
         let ended = |reason| Error::Ended { reason };
-        let done = told.await.map_err(|_| ended("the runtime is shutting down".to_owned()))?;
+        let done = receiver.await.map_err(|_| ended("the runtime is shutting down".to_owned()))?;
         done.map_err(ended)
     }
 
@@ -193,19 +193,19 @@ mod tests {
     async fn occupied() -> (DecodeWorkers, mpsc::Sender<()>) {
         let workers = DecodeWorkers::new(1);
         let (go, gone) = mpsc::channel::<()>();
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         tokio::spawn({
             let workers = workers.clone();
             async move {
                 let work = move || {
-                    tell.send(()).unwrap();
+                    sender.send(()).unwrap();
                     gone.recv().is_ok()
                 };
                 workers.run(work).await
             }
         });
 
-        told.await.unwrap();
+        receiver.await.unwrap();
         (workers, go)
     }
 

@@ -152,10 +152,10 @@ fn as_key((column, data_type): (&ArrayRef, &DataType)) -> Result<ArrayRef> {
 
 /// Expands dictionaries that are not in the schema, if they have many more values than the batch has rows.
 fn without_large_dictionaries(batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
-    let most = batch.num_rows().saturating_mul(MAX_VALUES_PER_ROW);
+    let max_values = batch.num_rows().saturating_mul(MAX_VALUES_PER_ROW);
     let is_large = |(column, field): (&ArrayRef, &FieldRef)| {
         let values = column.as_any_dictionary_opt().map(|dictionary| dictionary.values().len());
-        column.data_type() != field.data_type() && values.is_some_and(|values| values > most)
+        column.data_type() != field.data_type() && values.is_some_and(|values| values > max_values)
     };
     let columns = || batch.columns().iter().zip(schema.fields());
     if !columns().any(is_large) {

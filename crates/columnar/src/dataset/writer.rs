@@ -236,11 +236,11 @@ impl DatasetWriter {
 
     async fn append(&mut self, folder: &Arc<str>, batch: &RecordBatch) -> Result<()> {
         let row_bytes = weight(batch).div_ceil(batch.num_rows().max(1)).max(1);
-        let most = (self.at_once / row_bytes).max(1);
+        let max_rows = (self.at_once / row_bytes).max(1);
 
         let mut start = 0;
         while start < batch.num_rows() {
-            let count = most.min(batch.num_rows() - start);
+            let count = max_rows.min(batch.num_rows() - start);
             if !self.open.contains_key(folder) {
                 self.begin(folder).await?;
             }
@@ -262,8 +262,8 @@ impl DatasetWriter {
 
     /// Opens the next file of a folder.
     async fn begin(&mut self, folder: &Arc<str>) -> Result<()> {
-        let most = (self.memory() / MIN_MEMORY).clamp(1, MAX_OPEN);
-        while self.open.len() >= most {
+        let max_open = (self.memory() / MIN_MEMORY).clamp(1, MAX_OPEN);
+        while self.open.len() >= max_open {
             let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(folder, _)| folder.clone());
             let Some(oldest) = oldest else { break };
             self.seal(&oldest).await?;

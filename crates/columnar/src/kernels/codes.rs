@@ -146,8 +146,8 @@ impl<T: DictionaryCode> Codes<T> {
     }
 
     pub(crate) fn extend(&mut self, codes: &[u32]) {
-        let most = codes.iter().fold(0, |most: u32, code| most.max(*code));
-        self.limit = self.limit.max(most as usize + 1);
+        let max_code = codes.iter().fold(0, |max_code: u32, code| max_code.max(*code));
+        self.limit = self.limit.max(max_code as usize + 1);
         self.codes.extend(codes.iter().map(|code| T::truncate(*code)));
     }
 
@@ -259,7 +259,7 @@ fn append_packed<T: DictionaryCode>(
     values: usize,
     out: &mut Vec<T>,
 ) -> Result<(), Corrupt> {
-    let most = if width == 0 {
+    let max_code = if width == 0 {
         out.resize(out.len() + count, T::from(0));
         0
     } else if width <= T::BITS {
@@ -267,12 +267,12 @@ fn append_packed<T: DictionaryCode>(
     } else {
         // Some writers use more bits than the dictionary needs.
         let mut wide: Vec<u32> = Vec::with_capacity(count);
-        let most = unpack(data, width, count, &mut wide);
+        let max_code = unpack(data, width, count, &mut wide);
         out.extend(wide.iter().map(|code| T::truncate(*code)));
-        most as usize
+        max_code as usize
     };
 
-    if most < values { Ok(()) } else { Err("a code beyond the dictionary".into()) }
+    if max_code < values { Ok(()) } else { Err("a code beyond the dictionary".into()) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -284,7 +284,7 @@ fn has_avx2() -> bool {
 fn unpack<T: DictionaryCode>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) -> T {
     out.reserve(count);
     let mut done = 0;
-    let mut most = T::from(0);
+    let mut max = T::from(0);
 
     #[cfg(target_arch = "x86_64")]
     if width <= 25 && has_avx2() {
@@ -293,19 +293,19 @@ fn unpack<T: DictionaryCode>(data: &[u8], width: u8, count: usize, out: &mut Vec
         // SAFETY: AVX2 was detected, `reserve` made room for `count` values, and the width is within bounds. All `done`
         // values were written.
         unsafe {
-            (done, most) = T::unpack_vectors(data, width, count, spare);
+            (done, max) = T::unpack_vectors(data, width, count, spare);
             out.set_len(start + done);
         }
     }
 
     while done < count {
         let value = T::truncate(one(data, width, done));
-        most = most.max(value);
+        max = max.max(value);
         out.push(value);
         done += 1;
     }
 
-    most
+    max
 }
 
 /// Returns the value at `index`; missing bits are 0.

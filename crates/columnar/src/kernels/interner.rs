@@ -71,20 +71,20 @@ impl InternerScratch {
 
 impl ValueInterner {
     /// Creates an interner in existing memory, with room for `values` values of `bytes` bytes in all. The interner will
-    /// hold at most `most` values. A file stores `prefix` bytes before each value.
+    /// hold at most `max_values` values. A file stores `prefix` bytes before each value.
     pub(crate) fn in_scratch(
         scratch: InternerScratch,
         prefix: usize,
         values: usize,
         bytes: usize,
-        most: usize,
+        max_values: usize,
     ) -> Self {
         let InternerScratch { bytes: mut arena, mut spans, table } = scratch;
         arena.clear();
         arena.reserve(bytes + bytes / 8);
         spans.clear();
         spans.reserve(values);
-        let table = ValueHashTable::in_scratch(table, values, most);
+        let table = ValueHashTable::in_scratch(table, values, max_values);
         let hasher = DefaultHashBuilder::default();
 
         Self { bytes: arena, spans, prefix, stored_bytes: 0, table, hasher }
@@ -193,12 +193,12 @@ impl ValueInterner {
     }
 
     /// Emits the codes of `count` values, in batches and in order, adding new ones. If `BOUNDED`, stops once the values
-    /// have more bytes in a file than `most`. Returns the number of values consumed.
+    /// have more bytes in a file than `max_bytes`. Returns the number of values consumed.
     #[inline(always)]
     pub(crate) fn intern_each<'v, const BOUNDED: bool>(
         &mut self,
         count: usize,
-        most: usize,
+        max_bytes: usize,
         mut next: impl FnMut() -> Result<&'v [u8], String>,
         mut append: impl FnMut(&[u32]),
     ) -> Result<usize, String> {
@@ -209,7 +209,7 @@ impl ValueInterner {
         let mut spans = [(0, 0); BATCH];
         let mut codes = [0; BATCH];
 
-        while left > 0 && (!BOUNDED || self.stored_bytes <= most) {
+        while left > 0 && (!BOUNDED || self.stored_bytes <= max_bytes) {
             let mut together = 0;
             let mut bytes = 0;
             for place in values.iter_mut().take(left) {

@@ -88,8 +88,8 @@ impl OrcCodec {
     fn run(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, Corrupt> {
         match self.kind {
             OrcCodecKind::Zlib => {
-                let most = self.block.min(chunk.len().saturating_mul(DEFLATE_RATIO) + 64);
-                MEMORY.with_borrow_mut(|memory| memory.inflate(chunk, space(room, at, most)))
+                let max_len = self.block.min(chunk.len().saturating_mul(DEFLATE_RATIO) + 64);
+                MEMORY.with_borrow_mut(|memory| memory.inflate(chunk, space(room, at, max_len)))
             }
             OrcCodecKind::Snappy => {
                 let len = self.fits(snappy::length(chunk)?)?;

@@ -15,7 +15,7 @@ use super::{
 pub(super) const HEADER: usize = 3;
 
 /// Returns the maximum bytes of a message of `len` compressed bytes: no valid one is compressed better.
-pub(super) fn most_of_message(len: usize) -> usize {
+pub(super) fn max_message_bytes(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(4 << 20).min(512 << 20)
 }
 
@@ -149,11 +149,11 @@ impl OrcStreamReader {
         }
     }
 
-    /// Reads the whole stream; an error if that is more than `most` bytes.
-    pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, OrcReadError> {
+    /// Reads the whole stream; an error if that is more than `max_bytes` bytes.
+    pub(super) fn read_all(mut self, max_bytes: usize) -> Result<Bytes, OrcReadError> {
         loop {
-            if self.ready().len() > most {
-                return Err(OrcReadError::corrupt(format!("more than {most} bytes")));
+            if self.ready().len() > max_bytes {
+                return Err(OrcReadError::corrupt(format!("more than {max_bytes} bytes")));
             }
             if !self.advance()? {
                 break;

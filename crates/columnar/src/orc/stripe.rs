@@ -12,7 +12,7 @@ use super::{
     calendar::EarlyOffsets,
     compression::OrcCodec,
     fault::OrcReadError,
-    stream::{OrcStreamReader, most_of_message},
+    stream::{OrcStreamReader, max_message_bytes},
     tail::StripeLocation,
 };
 
@@ -91,8 +91,8 @@ impl StripeFooter {
         bytes: Bytes,
     ) -> Result<Self, OrcReadError> {
         let at = |fault: OrcReadError| fault.prefixed("stripe footer").at(Some(stripe.footer.start));
-        let most = most_of_message(bytes.len());
-        let bytes = OrcStreamReader::new(bytes, codec).read_all(most).map_err(at)?;
+        let max_bytes = max_message_bytes(bytes.len());
+        let bytes = OrcStreamReader::new(bytes, codec).read_all(max_bytes).map_err(at)?;
         let footer = proto::StripeFooter::decode(bytes)
             .map_err(|error| at(OrcReadError::corrupt(error.to_string())))?;
 

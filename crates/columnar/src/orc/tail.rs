@@ -16,7 +16,7 @@ use super::{
     calendar::{Calendar, EarlyOffsets},
     compression::OrcCodec,
     fault::OrcReadError,
-    stream::{OrcStreamReader, most_of_message},
+    stream::{OrcStreamReader, max_message_bytes},
     stripe_statistics::StripeStatistics,
     tree::OrcType,
 };
@@ -118,8 +118,8 @@ impl OrcTail {
         let footer_start = before_postscript - footer;
         let section = |name, range: Range<usize>| {
             let offset = size - end.len() as u64 + range.start as u64;
-            let most = most_of_message(range.len());
-            let bytes = OrcStreamReader::new(end.slice(range), codec).read_all(most);
+            let max_bytes = max_message_bytes(range.len());
+            let bytes = OrcStreamReader::new(end.slice(range), codec).read_all(max_bytes);
             bytes.map_err(|fault| fault.prefixed(name).at(Some(offset)))
         };
         let metadata = section("statistics", footer_start - metadata..footer_start)?;

@@ -8,11 +8,11 @@ use stylobate_storage::unzigzag;
 /// Continuation bit of each byte.
 const GOES_ON: u64 = 0x8080_8080_8080_8080;
 
-/// Appends up to `most` zigzag numbers, as long as each takes at most eight bytes and at least eight bytes are left.
-/// Returns the bytes consumed, and the union of the encoded bits.
-pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>) -> (usize, u64) {
+/// Appends up to `max_count` zigzag numbers, as long as each takes at most eight bytes and at least eight bytes are
+/// left. Returns the bytes consumed, and the union of the encoded bits.
+pub(super) fn append_zigzags(mut bytes: &[u8], max_count: usize, out: &mut Vec<i128>) -> (usize, u64) {
     let before = bytes.len();
-    let mut left = most;
+    let mut left = max_count;
     let mut any = 0;
 
     while left > 0
@@ -92,12 +92,12 @@ mod tests {
     #[test]
     fn no_more_are_read_than_asked_for_and_none_near_the_end() {
         let bytes = [2; 20];
-        for most in 0..30 {
+        for max_count in 0..30 {
             let mut out = Vec::new();
-            let taken = append_zigzags(&bytes, most, &mut out).0;
+            let taken = append_zigzags(&bytes, max_count, &mut out).0;
             assert!(
-                taken == out.len() && taken <= most && (taken == most || bytes.len() - taken < 8),
-                "{most}"
+                taken == out.len() && taken <= max_count && (taken == max_count || bytes.len() - taken < 8),
+                "{max_count}"
             );
         }
 

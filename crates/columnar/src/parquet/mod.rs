@@ -386,14 +386,14 @@ impl ParquetFile {
         groups.peek().is_some() && groups.all(|group| group.columns().get(leaf).is_some_and(is_one))
     }
 
-    /// See [`crate::format::FileMetadata::most_values`].
-    pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
+    /// See [`crate::format::FileMetadata::max_dictionary_len`].
+    pub(crate) fn max_dictionary_len(&self, root: usize) -> Option<u64> {
         let (leaf, _) = self.flat(root)?;
         let values = |chunk: &ColumnChunkMetaData| {
             footer::estimated_values(chunk).filter(|_| footer::is_all_dictionary(chunk) == Some(true))
         };
         let mut groups = self.metadata.row_groups().iter().filter_map(|group| group.columns().get(leaf));
-        groups.try_fold(0, |most, chunk| Some(values(chunk)?.max(most)))
+        groups.try_fold(0, |max, chunk| Some(values(chunk)?.max(max)))
     }
 
     /// See [`crate::format::FileMetadata::working_bytes`].

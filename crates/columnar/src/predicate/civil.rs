@@ -150,15 +150,15 @@ impl DateTimeCursor<'_> {
     }
 
     /// Parses a number with a length in this range.
-    fn digits(&mut self, least: usize, most: usize) -> Option<i128> {
-        let count = self.0.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    fn digits(&mut self, min: usize, max: usize) -> Option<i128> {
+        let count = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
-        if count < least { None } else { digits.parse().ok() }
+        if count < min { None } else { digits.parse().ok() }
     }
 
-    fn pair(&mut self, most: i128) -> Option<i128> {
-        self.digits(2, 2).filter(|value| *value <= most)
+    fn pair(&mut self, max: i128) -> Option<i128> {
+        self.digits(2, 2).filter(|value| *value <= max)
     }
 
     fn date(&mut self) -> Option<i128> {

@@ -12,7 +12,7 @@ use arrow::{
 use super::{
     CompareOp, TypeClass,
     classes::{ComparableInteger, IntegerVisitor, with_whole},
-    input::{PredicateInput, dense, unfit},
+    input::{PredicateInput, dense, unbound},
     typing::float_order,
     words::{keep_rows, keep_valid},
 };
@@ -134,7 +134,7 @@ impl ColumnComparison {
 
 fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
     let array = cast(array, &DataType::Float64).map_err(Error::arrow("comparing two columns"))?;
-    array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unfit(&array))
+    array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unbound(&array))
 }
 
 fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
@@ -147,7 +147,7 @@ fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
         }
     }
 
-    with_whole(array, WidenValues).ok_or_else(|| unfit(array))
+    with_whole(array, WidenValues).ok_or_else(|| unbound(array))
 }
 
 fn at<T: Copy + Default>(values: &[T], row: usize) -> T {

@@ -19,7 +19,7 @@ use super::{
     ArithmeticOp, Function, Literal, Operand, TypeClass,
     civil::{CivilDate, NANOS_PER_DAY, NANOS_PER_SECOND},
     classes::{ComparableInteger, IntegerVisitor, with_whole},
-    input::{PredicateInput, unfit},
+    input::{PredicateInput, unbound},
     like::only,
     tokens::{quoted, refuse},
 };
@@ -236,10 +236,10 @@ impl ComputedColumn {
 
     /// Computes absolute values in the type of [`ComputeExpr::data_type`].
     fn absolute(&self, array: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let unfit = || unfit(array);
+        let unbound = || unbound(array);
         Ok(match array.data_type() {
             DataType::Float16 => {
-                let values = array.as_primitive_opt::<Float16Type>().ok_or_else(unfit)?.values();
+                let values = array.as_primitive_opt::<Float16Type>().ok_or_else(unbound)?.values();
                 let positive = |value: &<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native| {
                     <Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_f64(
                         value.to_f64().abs(),
@@ -248,11 +248,11 @@ impl ComputedColumn {
                 Arc::new(Float16Array::new(values.iter().map(positive).collect(), nulls))
             }
             DataType::Float32 => {
-                let values = array.as_primitive_opt::<Float32Type>().ok_or_else(unfit)?.values();
+                let values = array.as_primitive_opt::<Float32Type>().ok_or_else(unbound)?.values();
                 Arc::new(Float32Array::new(values.iter().map(|value| value.abs()).collect(), nulls))
             }
             DataType::Float64 => {
-                let values = array.as_primitive_opt::<Float64Type>().ok_or_else(unfit)?.values();
+                let values = array.as_primitive_opt::<Float64Type>().ok_or_else(unbound)?.values();
                 Arc::new(Float64Array::new(values.iter().map(|value| value.abs()).collect(), nulls))
             }
             _ => {
@@ -364,7 +364,7 @@ impl ComputedColumn {
             }
         }
 
-        with_whole(array, NarrowToI128(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
+        with_whole(array, NarrowToI128(nulls)).ok_or_else(|| unbound(array))?.ok_or_else(|| self.overflow())
     }
 
     fn float_operand<'a>(
@@ -423,7 +423,7 @@ fn float(left: f64, op: ArithmeticOp, right: f64) -> f64 {
 /// Casts numbers to float64.
 fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
     let array = cast(array, &DataType::Float64).map_err(Error::arrow("computing with a column"))?;
-    array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unfit(&array))
+    array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unbound(&array))
 }
 
 /// Converts exact numbers to the nearest floating-point numbers.
@@ -441,7 +441,7 @@ fn exact_floats(array: &ArrayRef, scale: i8) -> Result<Vec<f64>> {
         }
     }
 
-    with_whole(array, NearestFloats(i16::from(scale))).ok_or_else(|| unfit(array))
+    with_whole(array, NearestFloats(i16::from(scale))).ok_or_else(|| unbound(array))
 }
 
 /// Returns the floating-point number nearest to `digits` divided by 10^`scale`.
@@ -476,7 +476,7 @@ fn texts(
     let is_null = |row| nulls.is_some_and(|nulls| nulls.is_null(row));
     macro_rules! rows {
         ($array:expr) => {{
-            let array = $array.ok_or_else(|| unfit(array))?;
+            let array = $array.ok_or_else(|| unbound(array))?;
             (0..array.len())
                 .map(|row| (!is_null(row)).then(|| replaced(array.value(row))))
                 .collect::<LargeStringArray>()
@@ -503,7 +503,7 @@ fn date_parts(
 ) -> Result<ArrayRef> {
     let (TypeClass::Date { nanos } | TypeClass::Timestamp { nanos }) = TypeClass::of(array.data_type())
     else {
-        return Err(unfit(array));
+        return Err(unbound(array));
     };
 
     let zone = match data_type {
@@ -513,8 +513,8 @@ fn date_parts(
         _ => None,
     };
 
-    let per_day = i64::try_from(NANOS_PER_DAY / nanos).map_err(|_| unfit(array))?;
-    let per_second = i64::try_from((NANOS_PER_SECOND / nanos).max(1)).map_err(|_| unfit(array))?;
+    let per_day = i64::try_from(NANOS_PER_DAY / nanos).map_err(|_| unbound(array))?;
+    let per_second = i64::try_from((NANOS_PER_SECOND / nanos).max(1)).map_err(|_| unbound(array))?;
 
     let mut last: Option<(i64, i64)> = None;
     let mut values = Vec::with_capacity(array.len());
@@ -531,7 +531,7 @@ fn date_parts(
 
         let found = match last {
             Some((known, found)) if known == day => found,
-            _ => part(CivilDate::from_days(day.into())).ok_or_else(|| unfit(array))?,
+            _ => part(CivilDate::from_days(day.into())).ok_or_else(|| unbound(array))?,
         };
         last = Some((day, found));
         values.push(found);
@@ -551,7 +551,7 @@ fn moments(array: &ArrayRef) -> Result<Vec<i64>> {
         }
     }
 
-    with_whole(array, NarrowToI64).flatten().ok_or_else(|| unfit(array))
+    with_whole(array, NarrowToI64).flatten().ok_or_else(|| unbound(array))
 }
 
 /// Returns the day, in the zone, of a second since 1970-01-01T00:00:00 UTC.

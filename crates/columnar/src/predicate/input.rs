@@ -39,6 +39,6 @@ pub(super) fn dense(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-pub(super) fn unfit(array: &ArrayRef) -> Error {
+pub(super) fn unbound(array: &ArrayRef) -> Error {
     refuse(format!("it is not bound to a column of {}", array.data_type()))
 }

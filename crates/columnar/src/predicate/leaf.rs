@@ -82,8 +82,8 @@ impl ColumnTest {
         {
             match (test, range) {
                 (Self::Holds { check: ValuePredicate::Range { low, high }, negated: false }, found) => {
-                    let (least, most) = found.unwrap_or((low, high));
-                    range = Some((least.max(low), most.min(high)));
+                    let (lower, upper) = found.unwrap_or((low, high));
+                    range = Some((lower.max(low), upper.min(high)));
                 }
                 (test, _) => rest.push(test),
             }

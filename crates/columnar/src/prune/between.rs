@@ -59,12 +59,12 @@ pub(super) fn orders<T: PartialOrd + ?Sized>(
     holds: impl Fn(Ordering) -> bool,
 ) -> PruneVerdict {
     let order = |left: Option<&T>, right: Option<&T>| left?.partial_cmp(right?);
-    let least = order(left_min, right_max);
-    let most = order(left_max, right_min);
+    let min_order = order(left_min, right_max);
+    let max_order = order(left_max, right_min);
     let possible = |wanted: Ordering| match wanted {
-        Ordering::Less => least.is_none_or(Ordering::is_lt),
-        Ordering::Equal => least.is_none_or(Ordering::is_le) && most.is_none_or(Ordering::is_ge),
-        Ordering::Greater => most.is_none_or(Ordering::is_gt),
+        Ordering::Less => min_order.is_none_or(Ordering::is_lt),
+        Ordering::Equal => min_order.is_none_or(Ordering::is_le) && max_order.is_none_or(Ordering::is_ge),
+        Ordering::Greater => max_order.is_none_or(Ordering::is_gt),
     };
 
     of_orders(possible, holds)

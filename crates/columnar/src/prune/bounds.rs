@@ -50,8 +50,8 @@ impl PruningBounds {
 /// Drops bounds that contradict each other.
 fn ordered<T: PartialOrd>(mut min: PartValues<T>, mut max: PartValues<T>) -> (PartValues<T>, PartValues<T>) {
     for (min, max) in min.iter_mut().zip(&mut max) {
-        if let (Some(least), Some(most)) = (&*min, &*max)
-            && least > most
+        if let (Some(low), Some(high)) = (&*min, &*max)
+            && low > high
         {
             (*min, *max) = (None, None);
         }

@@ -5,7 +5,7 @@ use arrow::array::{Array, ArrayRef};
 use crate::{Error, Result, chunk::ColumnBatch};
 
 /// Divisor of the rows of a batch whose values exceed an array.
-const FEWER: usize = 16;
+const ROWS_DIVISOR: usize = 16;
 
 /// Batches that `open` reads with a maximum number of rows. The footer shows only the mean length of values: if a batch
 /// turns out too long, the rest is read in batches of fewer rows.
@@ -28,7 +28,7 @@ impl<'a, Open: FnMut(usize) -> Result<BoxedBatches<'a>>> FittingBatches<'a, Open
     }
 
     fn open_with_fewer_rows(&mut self) -> Result<()> {
-        self.batch_rows = (self.batch_rows / FEWER).max(1);
+        self.batch_rows = (self.batch_rows / ROWS_DIVISOR).max(1);
         self.batches = (self.open)(self.batch_rows)?;
         self.skipped = self.returned;
         Ok(())
@@ -76,14 +76,14 @@ mod tests {
 
     use super::*;
 
-    /// Reads `rows` rows in batches, which fail if they reach beyond row `from` and have more than `most` rows.
-    fn rows_read(rows: usize, batch_rows: usize, from: usize, most: usize) -> (Vec<i64>, Vec<usize>) {
+    /// Reads `rows` rows in batches, which fail if they reach beyond row `from` and have more than `max_rows` rows.
+    fn rows_read(rows: usize, batch_rows: usize, from: usize, max_rows: usize) -> (Vec<i64>, Vec<usize>) {
         let opened = RefCell::new(Vec::new());
         let open = |batch_rows: usize| -> Result<BoxedBatches<'static>> {
             opened.borrow_mut().push(batch_rows);
             Ok(Box::new((0..rows).step_by(batch_rows).map(move |start| {
                 let end = rows.min(start + batch_rows);
-                if end > from && end - start > most {
+                if end > from && end - start > max_rows {
                     return Err(Error::BatchTooLong {
                         object: "o".into(),
                         column: None,
@@ -114,13 +114,13 @@ mod tests {
     #[test]
     fn rows_behind_a_batch_that_is_too_long_come_in_smaller_ones_each_once() {
         // 100 is not a multiple of 6, its sixteenth, so a batch that was returned in part is sliced.
-        for (batch_rows, most, expected) in
+        for (batch_rows, max_rows, expected) in
             [(64, 10, &[64, 4][..]), (100, 7, &[100, 6]), (1000, 3, &[1000, 62, 3]), (100, 1, &[100, 6, 1])]
         {
             for from in [0, 1, 500, 999] {
-                let (read, opened) = rows_read(1000, batch_rows, from, most);
-                assert_eq!(read, (0..1000).collect::<Vec<_>>(), "{batch_rows} {most} {from}");
-                assert_eq!(opened, expected, "{batch_rows} {most} {from}");
+                let (read, opened) = rows_read(1000, batch_rows, from, max_rows);
+                assert_eq!(read, (0..1000).collect::<Vec<_>>(), "{batch_rows} {max_rows} {from}");
+                assert_eq!(opened, expected, "{batch_rows} {max_rows} {from}");
             }
         }
     }

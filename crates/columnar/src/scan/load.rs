@@ -165,8 +165,8 @@ pub(super) async fn load(
         working.try_reserve_or_floor(bytes).map(|working| (working, Some(rows)))
     };
     let Some((working, passing)) = whole.or_else(part) else {
-        let least = passing.map_or(whole_bytes, |(_, bytes)| bytes);
-        let fits = least <= working.capacity_or_floor();
+        let min_bytes = passing.map_or(whole_bytes, |(_, bytes)| bytes);
+        let fits = min_bytes <= working.capacity_or_floor();
         return Ok(if fits { LoadOutcome::Busy } else { LoadOutcome::TooLarge });
     };
     turn.pass_on();

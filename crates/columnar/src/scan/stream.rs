@@ -99,7 +99,7 @@ impl Drop for InFlightRowGroup {
 
 struct ScanStreamState {
     queue: ScanQueue,
-    under_way: VecDeque<InFlightRowGroup>,
+    in_flight: VecDeque<InFlightRowGroup>,
     turns: RowGroupTurns,
     ready: VecDeque<RecordBatch>,
 }
@@ -118,7 +118,7 @@ pub(super) fn start(queue: ScanQueue) -> ScanStream {
 
     let running = ScanStreamState {
         queue,
-        under_way: VecDeque::new(),
+        in_flight: VecDeque::new(),
         turns: RowGroupTurns::default(),
         ready: VecDeque::new(),
     };
@@ -143,14 +143,14 @@ impl ScanStreamState {
                 }
             }
             self.begin();
-            let Some(first) = self.under_way.front_mut() else { return Ok(None) };
+            let Some(first) = self.in_flight.front_mut() else { return Ok(None) };
             match first.batches.recv().await {
                 Some(batches) => self.ready.extend(batches?),
                 None => {
                     let ended = (&mut first.task).await;
                     ended.map_err(|error| Error::Ended { reason: error.to_string() })?;
-                    self.under_way.pop_front();
-                    for (before, unit) in self.under_way.iter().enumerate() {
+                    self.in_flight.pop_front();
+                    for (before, unit) in self.in_flight.iter().enumerate() {
                         unit.before.send_replace(before);
                     }
                 }
@@ -160,13 +160,13 @@ impl ScanStreamState {
 
     /// Keeps as many row groups in flight as the queue allows.
     fn begin(&mut self) {
-        while self.under_way.len() < self.queue.in_flight() {
+        while self.in_flight.len() < self.queue.in_flight() {
             let Some((planned, unit)) = self.queue.next() else { return };
             let (sender, batches) = mpsc::channel(READY);
-            let (turn, before) = self.turns.next(self.under_way.len());
+            let (turn, before) = self.turns.next(self.in_flight.len());
             let workers = self.queue.workers().clone();
             let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
-            self.under_way.push_back(InFlightRowGroup { before, batches, task });
+            self.in_flight.push_back(InFlightRowGroup { before, batches, task });
         }
     }
 }

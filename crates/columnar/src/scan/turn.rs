@@ -21,9 +21,9 @@ pub(super) struct RowGroupTurns {
 impl RowGroupTurns {
     /// Returns the turn of the next row group, and the sender of the number of row groups before it.
     pub(super) fn next(&mut self, before: usize) -> (RowGroupTurn, watch::Sender<usize>) {
-        let (told, before) = watch::channel(before);
+        let (sender, before) = watch::channel(before);
         let (next, after) = oneshot::channel();
-        (RowGroupTurn { before, previous: self.last.replace(after), next: Some(next) }, told)
+        (RowGroupTurn { before, previous: self.last.replace(after), next: Some(next) }, sender)
     }
 }
 

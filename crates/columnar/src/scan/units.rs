@@ -307,13 +307,13 @@ fn build(
 
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
-        let most = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
-        let most = most.min(rows.end - start);
+        let max_rows = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
+        let max_rows = max_rows.min(rows.end - start);
         let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
 
         // Few passing rows of a segment make one batch.
-        let fit = keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= batch_rows);
-        let mut count = if fit { most } else { most.min(batch_rows) };
+        let fits = keep.is_some_and(|keep| keep.slice(in_segment, max_rows).count_set_bits() <= batch_rows);
+        let mut count = if fits { max_rows } else { max_rows.min(batch_rows) };
         let mut keep = keep.map(|keep| keep.slice(in_segment, count));
 
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {

@@ -85,6 +85,6 @@ pub(super) fn route_tasks(event: RouteTasksEvent<'_>) -> Option<Result<RouteTask
     if let Err(error) = visited {
         return Some(Err(error));
     }
-    let (worker, most) = view.workers.iter().zip(rows).max_by_key(|(_, rows)| *rows)?;
-    (most > 0).then(|| Ok(RouteTasksEventResponse::new(vec![worker.clone()])))
+    let (worker, max_rows) = view.workers.iter().zip(rows).max_by_key(|(_, rows)| *rows)?;
+    (max_rows > 0).then(|| Ok(RouteTasksEventResponse::new(vec![worker.clone()])))
 }

@@ -332,9 +332,9 @@ impl ScanSource {
         };
         let mut estimated = projected_statistics(estimated, &self.columns, &self.schema);
 
-        let most = usize::try_from(self.scan.estimated_rows()).unwrap_or(usize::MAX);
-        if estimated.num_rows.get_value().is_none_or(|rows| *rows > most) {
-            estimated.num_rows = Precision::Inexact(most);
+        let max_rows = usize::try_from(self.scan.estimated_rows()).unwrap_or(usize::MAX);
+        if estimated.num_rows.get_value().is_none_or(|rows| *rows > max_rows) {
+            estimated.num_rows = Precision::Inexact(max_rows);
         }
         Ok(estimated)
     }

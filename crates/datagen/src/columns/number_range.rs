@@ -24,7 +24,7 @@ const LAST_DAY: i64 = 10_591;
 /// Equally spaced numbers: the unscaled values of a decimal, or the days of a date.
 #[derive(Debug)]
 pub(crate) struct NumberRange {
-    least: i64,
+    min: i64,
     step: u32,
     values: ArrayRef,
     keys: DictionaryKeyWidth,
@@ -33,7 +33,7 @@ pub(crate) struct NumberRange {
 impl NumberRange {
     /// Returns the range of a column if it has few possible numbers.
     pub(crate) fn of(benchmark: Benchmark, column: &str, data_type: &DataType) -> Option<Self> {
-        let (least, most, step) = match (benchmark, column) {
+        let (min, max, step) = match (benchmark, column) {
             (Benchmark::TpcH, "l_linenumber") => (1, 7, 1),
             (Benchmark::TpcH, "l_quantity") => (100, 5_000, 100),
             (Benchmark::TpcH, "l_discount") => (0, 10, 1),
@@ -49,11 +49,11 @@ impl NumberRange {
             (Benchmark::Snb, "age") => (AGES.0, AGES.0 + AGES.1 as i64 - 1, 1),
             _ => return None,
         };
-        Self::new(least, most, step, data_type)
+        Self::new(min, max, step, data_type)
     }
 
-    fn new(least: i64, most: i64, step: u32, data_type: &DataType) -> Option<Self> {
-        let numbers = (least..=most).step_by(step as usize);
+    fn new(min: i64, max: i64, step: u32, data_type: &DataType) -> Option<Self> {
+        let numbers = (min..=max).step_by(step as usize);
         let values: ArrayRef = match data_type {
             DataType::Int32 => Arc::new(Int32Array::from_iter_values(numbers.map(|number| number as i32))),
             DataType::Int64 => Arc::new(Int64Array::from_iter_values(numbers)),
@@ -65,7 +65,7 @@ impl NumberRange {
             _ => return None,
         };
         let keys = DictionaryKeyWidth::of(values.len() as u64);
-        Some(Self { least, step, values, keys })
+        Some(Self { min, step, values, keys })
     }
 
     pub(crate) fn keys(&self) -> DictionaryKeyWidth {
@@ -104,18 +104,18 @@ impl NumberRange {
         number: impl Fn(T::Native) -> i64,
         narrow: impl Fn(u32) -> <K as ArrowPrimitiveType>::Native,
     ) -> Result<ArrayRef, String> {
-        let mut most = 0;
+        let mut max = 0;
         let mut rest = 0;
         let places = array.values().iter().map(|value| {
-            let distance = number(*value).wrapping_sub(self.least) as u64;
+            let distance = number(*value).wrapping_sub(self.min) as u64;
             let place = distance as u32 / self.step;
-            most = most.max(distance);
+            max = max.max(distance);
             rest |= distance as u32 - place * self.step;
             narrow(place)
         });
 
         let keys: Vec<_> = places.collect();
-        if array.null_count() > 0 || rest != 0 || most / u64::from(self.step) >= self.values.len() as u64 {
+        if array.null_count() > 0 || rest != 0 || max / u64::from(self.step) >= self.values.len() as u64 {
             return Err("a number beyond what is possible".to_owned());
         }
         let keys = PrimitiveArray::<K>::new(keys.into(), None);

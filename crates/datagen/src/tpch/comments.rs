@@ -27,8 +27,8 @@ pub(crate) fn placeholder() -> &'static TextPool {
 /// Comments of a table, in order.
 pub(crate) struct CommentGenerator {
     random: RowRandomInt,
-    least: i32,
-    most: i32,
+    min_len: i32,
+    max_len: i32,
     text: &'static [u8],
     is_begun: bool,
 }
@@ -41,8 +41,8 @@ impl CommentGenerator {
         random.advance_rows(i64::try_from(first).unwrap_or(i64::MAX));
         Self {
             random,
-            least: (average * 0.4) as i32,
-            most: (average * 1.6) as i32,
+            min_len: (average * 0.4) as i32,
+            max_len: (average * 1.6) as i32,
             text: text_pool(),
             is_begun: false,
         }
@@ -50,8 +50,8 @@ impl CommentGenerator {
 
     /// Returns the next comment without accessing its memory, which is far from that of the previous one.
     pub(crate) fn next(&mut self) -> &'static [u8] {
-        let start = self.random.next_int(0, self.text.len() as i32 - self.most) as usize;
-        let length = self.random.next_int(self.least, self.most) as usize;
+        let start = self.random.next_int(0, self.text.len() as i32 - self.max_len) as usize;
+        let length = self.random.next_int(self.min_len, self.max_len) as usize;
         self.text.get(start..start + length).unwrap_or_default()
     }
 

@@ -87,8 +87,8 @@ impl ExpectedRowCount {
         let rows = rows as u64;
         match self {
             Self::Exactly(wanted) if rows != wanted => Err(format!("{rows} rows, not {wanted}")),
-            Self::Between(least, most) if rows < least || rows > most => {
-                Err(format!("{rows} rows, not {least} to {most}"))
+            Self::Between(min, max) if rows < min || rows > max => {
+                Err(format!("{rows} rows, not {min} to {max}"))
             }
             Self::Exactly(_) | Self::Between(..) => Ok(()),
         }

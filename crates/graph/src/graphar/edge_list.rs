@@ -323,11 +323,11 @@ impl EdgeList {
     async fn load_offsets(&self, part: u64) -> Result<PartOffsets<'_>> {
         let path = || self.info.offset_path(&self.adjacency, part);
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
-        let least = vertices.min(self.part_size()) + 1;
+        let min_rows = vertices.min(self.part_size()) + 1;
         // The last part may be padded to the size of the others.
         let rows = match self.place.strictness {
-            Strictness::Tolerant => ExpectedRowCount::Between(least, self.part_size() + 1),
-            Strictness::Strict => ExpectedRowCount::Exactly(least),
+            Strictness::Tolerant => ExpectedRowCount::Between(min_rows, self.part_size() + 1),
+            Strictness::Strict => ExpectedRowCount::Exactly(min_rows),
         };
 
         match self.offsets.get(part, path, rows, &[0]).await {

@@ -255,15 +255,15 @@ impl OrderedNeighborReader<'_> {
     }
 
     async fn gather(&self, chunks: &[(u64, u64)], runs: &[NeighborRun]) -> Result<RecordBatch> {
-        let mut least = vec![0_u64; chunks.len()];
+        let mut min_rows = vec![0_u64; chunks.len()];
         for run in runs {
-            if let Some(least) = least.get_mut(run.chunk) {
-                *least = (*least).max(run.rows.end as u64);
+            if let Some(min_rows) = min_rows.get_mut(run.chunk) {
+                *min_rows = (*min_rows).max(run.rows.end as u64);
             }
         }
 
-        let loads = chunks.iter().zip(least).map(|((part, chunk), least)| {
-            self.list.get(*part, *chunk, ExpectedRowCount::Between(least, self.size), self.columns)
+        let loads = chunks.iter().zip(min_rows).map(|((part, chunk), min_rows)| {
+            self.list.get(*part, *chunk, ExpectedRowCount::Between(min_rows, self.size), self.columns)
         });
         let mut loads: Vec<_> = loads.collect();
         let loaded = match loads.pop() {

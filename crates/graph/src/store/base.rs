@@ -109,7 +109,7 @@ impl VertexBaseInfo {
         let has_keys = keys.is_none_or(|keys| {
             let chunks = keys.fences.chunks() as u64;
             chunks_of(keys.count, keys.chunk_size)
-                .is_some_and(|least| (least..=keys.count.min(MAX_CHUNKS)).contains(&chunks))
+                .is_some_and(|min_chunks| (min_chunks..=keys.count.min(MAX_CHUNKS)).contains(&chunks))
         });
 
         match chunks_of(self.count, self.chunk_size) {

@@ -44,10 +44,10 @@ const FEW: usize = 16;
 const NONE: u32 = u32::MAX;
 
 impl ChunkInterner {
-    /// Returns an interner for `names` requests of chunks with numbers below `most`.
-    pub(super) fn new(names: usize, most: u64) -> Self {
+    /// Returns an interner for `names` requests of chunks with numbers below `end`.
+    pub(super) fn new(names: usize, end: u64) -> Self {
         let places =
-            if names > FEW && most > 1 { vec![NONE; usize::try_from(most).unwrap_or(0)] } else { Vec::new() };
+            if names > FEW && end > 1 { vec![NONE; usize::try_from(end).unwrap_or(0)] } else { Vec::new() };
         Self { numbers: SmallVec::new(), places }
     }
 

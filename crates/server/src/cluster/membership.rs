@@ -135,10 +135,10 @@ impl PeerState {
     }
 
     /// Returns the addresses of the client doors, from the ports that the peer reported.
-    fn told_addresses(&self, address: &NodeAddress) -> impl Iterator<Item = (NodeDoor, NodeAddress)> {
+    fn reported_addresses(&self, address: &NodeAddress) -> impl Iterator<Item = (NodeDoor, NodeAddress)> {
         let DoorPorts { s3, flight } = self.hello().map(|hello| hello.ports).unwrap_or_default();
-        let told = [(NodeDoor::S3, s3), (NodeDoor::Flight, flight)];
-        told.into_iter().filter_map(|(door, port)| Some((door, address.with_port(port?))))
+        let ports = [(NodeDoor::S3, s3), (NodeDoor::Flight, flight)];
+        ports.into_iter().filter_map(|(door, port)| Some((door, address.with_port(port?))))
     }
 
     /// Sets the problem, and returns an event for it unless it was logged recently.
@@ -327,7 +327,7 @@ impl Membership {
     }
 
     /// Applies the hello that a peer sent when it probed this node.
-    pub(super) fn heard(&mut self, hello: &NodeHello, now: Instant) -> Vec<MembershipEvent> {
+    pub(super) fn apply_hello(&mut self, hello: &NodeHello, now: Instant) -> Vec<MembershipEvent> {
         if hello.instance == self.own.instance {
             return Vec::new();
         }
@@ -499,19 +499,19 @@ impl Membership {
     /// Builds the view from the known state of the nodes.
     fn to_view(&self) -> stylobate_client::Result<ClusterView> {
         let mut nodes: BTreeMap<NodeId, ClusterNode> = BTreeMap::new();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let (live, down): (Vec<_>, Vec<_>) =
             self.peers.iter().partition(|(_, peer)| peer.health.liveness() != Liveness::Down);
         // A node that moved may still be known at its former address; live peers come first.
         for (address, peer) in live.into_iter().chain(down) {
             let Some(node) = peer.node(address) else { continue };
             if let Entry::Vacant(entry) = nodes.entry(node.id().clone()) {
-                let addresses = peer.told_addresses(address);
-                told.extend(addresses.map(|(door, at)| (node.id().clone(), door, at)));
+                let addresses = peer.reported_addresses(address);
+                reported.extend(addresses.map(|(door, at)| (node.id().clone(), door, at)));
                 entry.insert(node);
             }
         }
-        add_told_addresses(&mut nodes, told);
+        add_reported_addresses(&mut nodes, reported);
 
         let entry = nodes.remove(&self.own_id);
         // If the list does not contain this node, it leaves placement, as it does for every other reader of that
@@ -591,7 +591,7 @@ impl Membership {
 
             let hello = peer.and_then(PeerState::hello);
             let version = if this { Some(&self.own.version) } else { hello.map(|hello| &hello.version) };
-            let told = peer.and_then(|peer| peer.answer.as_ref()).map(|answer| answer.traffic);
+            let reported_traffic = peer.and_then(|peer| peer.answer.as_ref()).map(|answer| answer.traffic);
             ClusterNodeStatus {
                 id: Some(node.id().to_string()),
                 this,
@@ -603,7 +603,7 @@ impl Membership {
                 version: version.cloned(),
                 same_view: if this { Some(true) } else { hello.map(|hello| hello.digest == self.own.digest) },
                 probe_ms: peer.filter(|_| !this).and_then(PeerState::probe_ms),
-                traffic: if this { Some(traffic) } else { told },
+                traffic: if this { Some(traffic) } else { reported_traffic },
                 problem: peer.and_then(|peer| peer.problem.clone()),
             }
         });
@@ -641,20 +641,23 @@ impl Membership {
 
 /// Adds addresses that nodes reported, unless the list gives others. An address that several nodes report is dropped:
 /// those nodes are reached through a host or port that they do not know, such as a proxy, and the list must give it.
-fn add_told_addresses(nodes: &mut BTreeMap<NodeId, ClusterNode>, told: Vec<(NodeId, NodeDoor, NodeAddress)>) {
+fn add_reported_addresses(
+    nodes: &mut BTreeMap<NodeId, ClusterNode>,
+    reported: Vec<(NodeId, NodeDoor, NodeAddress)>,
+) {
     let is_listed =
         |id: &NodeId, door| nodes.get(id).is_some_and(|node| node.addresses().get(door).is_some());
-    let told: Vec<_> = told.into_iter().filter(|(id, door, _)| !is_listed(id, *door)).collect();
+    let reported: Vec<_> = reported.into_iter().filter(|(id, door, _)| !is_listed(id, *door)).collect();
 
     let mut uses: HashMap<(NodeDoor, NodeAddress), usize> = HashMap::new();
     let listed = nodes.values().flat_map(|node| {
         NodeDoor::ALL.into_iter().filter_map(|door| Some((door, node.addresses().get(door)?.clone())))
     });
-    for used in listed.chain(told.iter().map(|(_, door, at)| (*door, at.clone()))) {
+    for used in listed.chain(reported.iter().map(|(_, door, at)| (*door, at.clone()))) {
         *uses.entry(used).or_default() += 1;
     }
 
-    for (id, door, at) in told {
+    for (id, door, at) in reported {
         if let Some(node) = nodes.get_mut(&id).filter(|_| uses.get(&(door, at.clone())) == Some(&1)) {
             *node = node.clone().with_addresses(node.addresses().clone().with(door, at));
         }

@@ -222,8 +222,8 @@ impl Cluster {
     }
 
     /// Applies the hello of a peer.
-    pub(crate) fn heard(&self, hello: &NodeHello) {
-        self.change(|membership, now| membership.heard(hello, now));
+    pub(crate) fn apply_hello(&self, hello: &NodeHello) {
+        self.change(|membership, now| membership.apply_hello(hello, now));
     }
 
     /// Returns true if any other node answers.
@@ -240,8 +240,8 @@ impl Cluster {
     pub(crate) async fn set_draining(&self, is_draining: bool) {
         self.change(|membership, now| membership.set_draining(is_draining, now));
         let addresses: Vec<_> = self.membership.read().addresses().cloned().collect();
-        let told = join_all(addresses.iter().map(|address| self.probe(address)));
-        if timeout(FAREWELL_TIMEOUT, told).await.is_err() {
+        let probes = join_all(addresses.iter().map(|address| self.probe(address)));
+        if timeout(FAREWELL_TIMEOUT, probes).await.is_err() {
             tracing::debug!("not all peers could be told at once");
         }
     }

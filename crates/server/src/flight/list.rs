@@ -15,7 +15,7 @@ use crate::{Action, Bucket, Node};
 /// Maximum flights of one answer; a client can narrow the listing by a prefix.
 const MAX_FLIGHTS: usize = 1_000;
 /// Keys inspected to decide whether a folder has scannable files.
-const GLIMPSE: usize = 1_000;
+const SAMPLED_KEYS: usize = 1_000;
 /// Folders inspected concurrently.
 const CONCURRENCY: usize = 8;
 const MAX_CRITERIA_BYTES: usize = 4 << 10;
@@ -101,7 +101,7 @@ pub(super) async fn scannable(bucket: &Bucket, prefix: &str, limit: usize) -> Re
 
 /// Returns true if a folder has a scannable file among its first keys.
 async fn has_files(bucket: &Bucket, folder: &str) -> Result<bool, Status> {
-    let request = ListRequest { prefix: folder.to_owned(), max_keys: GLIMPSE, ..ListRequest::default() };
+    let request = ListRequest { prefix: folder.to_owned(), max_keys: SAMPLED_KEYS, ..ListRequest::default() };
     let page = list_page(bucket, request).await?;
     Ok(page.objects.iter().any(|object| is_file(object.meta.location.as_ref())))
 }

@@ -169,16 +169,16 @@ impl FlightDoor {
             self.tickets.seal(&ticket, caller, expires)
         };
 
-        let mut most = match command.limit {
+        let mut max_parts = match command.limit {
             Some(_) => 0,
             None => MAX_ENDPOINTS.min(2 * threads()),
         };
         let bucket = command.place()?.bucket;
         let mut tickets: Vec<(Bytes, _)> = Vec::new();
-        while most > 0 {
+        while max_parts > 0 {
             let mut bytes = 0;
             tickets.clear();
-            for part in scan.parts(most) {
+            for part in scan.parts(max_parts) {
                 let location = self.locations(bucket, &part);
                 let ticket = seal(TicketScope::Part(Box::new(part)))?;
                 bytes += ticket.len();
@@ -187,10 +187,10 @@ impl FlightDoor {
                     break;
                 }
             }
-            if most == 1 || bytes <= MAX_TICKET_BYTES {
+            if max_parts == 1 || bytes <= MAX_TICKET_BYTES {
                 break;
             }
-            most /= 2;
+            max_parts /= 2;
         }
 
         if tickets.is_empty() {

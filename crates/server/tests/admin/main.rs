@@ -409,12 +409,12 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     let running = Running::start(Vec::new()).await;
     // The door receives the head of this request, and waits for the body.
     let body = json!({ "bucket": "lake" }).to_string();
-    let mut under_way = TcpStream::connect(running.admin).await.unwrap();
+    let mut in_flight = TcpStream::connect(running.admin).await.unwrap();
     let length = body.len();
     let head = format!(
         "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
     );
-    under_way.write_all(head.as_bytes()).await.unwrap();
+    in_flight.write_all(head.as_bytes()).await.unwrap();
 
     // An idle connection must not delay the drain.
     let mut idle = TcpStream::connect(running.s3).await.unwrap();
@@ -430,9 +430,9 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     assert!(TcpStream::connect(running.s3).await.is_err());
     assert!(!running.served.is_finished());
 
-    under_way.write_all(body.as_bytes()).await.unwrap();
+    in_flight.write_all(body.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    under_way.read_to_string(&mut answer).await.unwrap();
+    in_flight.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let served = tokio::time::timeout(Duration::from_secs(3), running.served).await;
     served.expect("nothing is under way any more").unwrap().unwrap();

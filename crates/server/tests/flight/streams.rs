@@ -43,8 +43,8 @@ async fn a_client_that_waits_holds_the_scan_back() {
     let (batches, first) = begun(&node).await;
     let decoded = settled(&node).await;
     assert_eq!(node.node.metrics().flight_stats().active_streams, 1);
-    let most = (3 * ROW_GROUPS / 2) as u64;
-    assert!(decoded < most, "{decoded} of {} chunks were decoded while the client waits", 3 * ROW_GROUPS);
+    let limit = (3 * ROW_GROUPS / 2) as u64;
+    assert!(decoded < limit, "{decoded} of {} chunks were decoded while the client waits", 3 * ROW_GROUPS);
     assert!(node.node.metrics().flight_stats().bytes < 16 << 20);
 
     let rest: Vec<_> = batches.try_collect().await.unwrap();

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::{Error, ReadThrough, read::read_through::InvalidateOnDrop};
 
 /// Maximum deleted objects per notification to other nodes.
-const DELETES_TOLD_TOGETHER: usize = 1_000;
+const DELETES_PER_NOTIFICATION: usize = 1_000;
 
 impl fmt::Display for ReadThrough {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,7 +144,7 @@ impl ReadThrough {
 
         let store = self.clone();
         let deleted = self.origin().store().delete_stream(locations.boxed());
-        let told = deleted.ready_chunks(DELETES_TOLD_TOGETHER).then(move |deleted| {
+        let notified = deleted.ready_chunks(DELETES_PER_NOTIFICATION).then(move |deleted| {
             let store = store.clone();
             let asked = asked.clone();
             async move {
@@ -155,7 +155,7 @@ impl ReadThrough {
                 futures::stream::iter(deleted)
             }
         });
-        told.flatten().boxed()
+        notified.flatten().boxed()
     }
 }
 

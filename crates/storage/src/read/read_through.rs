@@ -422,13 +422,13 @@ impl ReadThrough {
     /// Drops the pages of versions that the origin has replaced, and notifies the peers that still hold their
     /// descriptions.
     pub(crate) async fn drop_replaced(&self) {
-        let mut untold = self.versions().take_replaced();
-        for replaced in &untold {
+        let mut outdated = self.versions().take_replaced();
+        for replaced in &outdated {
             self.drop_pages(replaced);
         }
-        untold.extend(self.versions().take_displaced());
-        untold.retain(|known| known.is_kept());
-        self.tell_holders(&untold).await;
+        outdated.extend(self.versions().take_displaced());
+        outdated.retain(|known| known.is_kept());
+        self.notify_holders(&outdated).await;
     }
 
     /// Returns the consistency required for the object.

@@ -32,13 +32,13 @@ pub(super) enum SinkCommand {
 pub(super) fn run(ring: impl WriteRing, commands: &Receiver<SinkCommand>) {
     let mut engine = SinkEngine { ring, draining: Vec::new() };
     loop {
-        let command = match engine.ring.under_way() {
+        let command = match engine.ring.in_flight() {
             0 => commands.recv().map_err(|_| TryRecvError::Disconnected),
             _ => commands.try_recv(),
         };
         match command {
             Ok(command) => engine.handle(command),
-            Err(TryRecvError::Disconnected) if engine.ring.under_way() == 0 => return,
+            Err(TryRecvError::Disconnected) if engine.ring.in_flight() == 0 => return,
             Err(_) => {
                 if let Some((write, written)) = engine.ring.wait() {
                     engine.complete(write, written);
@@ -108,14 +108,14 @@ impl<R: WriteRing> SinkEngine<R> {
             }
             Ok(bytes) => {
                 write.done += bytes;
-                write.again = 0;
+                write.retries = 0;
                 match write.left() {
                     [] => self.give_back(write),
                     _ => self.ring.submit(write),
                 }
             }
-            Err(error) if matches!(error.kind(), Interrupted | WouldBlock) && write.again < MAX_RETRIES => {
-                write.again += 1;
+            Err(error) if matches!(error.kind(), Interrupted | WouldBlock) && write.retries < MAX_RETRIES => {
+                write.retries += 1;
                 self.ring.submit(write);
             }
             Err(error) => {
@@ -134,9 +134,9 @@ impl<R: WriteRing> SinkEngine<R> {
 
     fn notify_drained(&mut self) {
         let drained = |(target, _): &mut (Arc<SinkFile>, _)| target.state.lock().pending == 0;
-        for (_, tell) in self.draining.extract_if(.., drained) {
+        for (_, sender) in self.draining.extract_if(.., drained) {
             // The receiver is gone if the sink was dropped in the meantime.
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     }
 }
@@ -171,8 +171,8 @@ mod tests {
             self.writes.wait()
         }
 
-        fn under_way(&self) -> usize {
-            self.writes.under_way()
+        fn in_flight(&self) -> usize {
+            self.writes.in_flight()
         }
 
         fn allocate(&mut self, _: &File, from: u64, length: u64) -> rustix::io::Result<()> {
@@ -201,7 +201,7 @@ mod tests {
             assert!(slot.append(&[number; SLOT]).is_empty());
             let offset = u64::from(number) * SLOT as u64;
             let write =
-                SlotWrite { target: target.clone(), slot, offset, done: 0, again: 0, pool: pool.clone() };
+                SlotWrite { target: target.clone(), slot, offset, done: 0, retries: 0, pool: pool.clone() };
             engine.handle(SinkCommand::Write(write));
         }
 

@@ -36,7 +36,7 @@ pub(super) struct FileSink {
     /// Bytes in submitted slots.
     handed: u64,
     /// Set while a write is unfinished: if it is dropped, it is unknown which of its bytes the file contains.
-    is_torn: bool,
+    is_mid_write: bool,
 }
 
 /// Staging location of a file, and its final name.
@@ -79,14 +79,14 @@ impl FileSink {
             durability,
             slot: None,
             handed: 0,
-            is_torn: false,
+            is_mid_write: false,
         })
     }
 
     fn check(&self) -> Result<()> {
         match self.target.error() {
             Some(source) => Err(Error::Write { path: self.target.path.clone(), source }),
-            None if self.is_torn => Err(Error::write(&self.target.path, torn())),
+            None if self.is_mid_write => Err(Error::write(&self.target.path, cancelled_write())),
             None => Ok(()),
         }
     }
@@ -99,7 +99,7 @@ impl FileSink {
             slot,
             offset: self.handed,
             done: 0,
-            again: 0,
+            retries: 0,
             pool: self.pool.clone(),
         };
         self.handed += length;
@@ -113,7 +113,7 @@ impl FileSink {
 }
 
 /// Returns the error for a write that was dropped before it finished.
-pub(super) fn torn() -> io::Error {
+pub(super) fn cancelled_write() -> io::Error {
     io::Error::other("an earlier write was given up half-way")
 }
 
@@ -121,7 +121,7 @@ pub(super) fn torn() -> io::Error {
 impl Sink for FileSink {
     async fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check()?;
-        self.is_torn = true;
+        self.is_mid_write = true;
         while !bytes.is_empty() {
             let mut slot = match self.slot.take() {
                 Some(slot) => slot,
@@ -135,7 +135,7 @@ impl Sink for FileSink {
             }
         }
 
-        self.is_torn = false;
+        self.is_mid_write = false;
         self.check()
     }
 

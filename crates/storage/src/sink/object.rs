@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
 use tokio::task::JoinSet;
 
-use super::{Overwrite, Sealed, Sink, file::torn, unfinished::UnfinishedWriteGuard};
+use super::{Overwrite, Sealed, Sink, file::cancelled_write, unfinished::UnfinishedWriteGuard};
 use crate::{Error, Result};
 
 /// Maximum number of parts that stores accept for an object.
@@ -21,17 +21,17 @@ pub(super) struct ObjectSink {
     path: Path,
     part_bytes: usize,
     /// Maximum parts in flight.
-    max_under_way: usize,
+    max_in_flight: usize,
     overwrite: Overwrite,
     /// The part being filled.
     part: Vec<u8>,
     position: u64,
     upload: Option<Box<dyn MultipartUpload>>,
-    under_way: JoinSet<object_store::Result<()>>,
+    in_flight: JoinSet<object_store::Result<()>>,
     /// The first error: nothing is sent afterwards.
     error: Option<Error>,
     /// Set while a write is unfinished: if it is dropped, it is unknown how many of its bytes were taken.
-    is_torn: bool,
+    is_mid_write: bool,
 }
 
 impl ObjectSink {
@@ -39,21 +39,21 @@ impl ObjectSink {
         store: Arc<dyn ObjectStore>,
         path: Path,
         part_bytes: usize,
-        max_under_way: usize,
+        max_in_flight: usize,
         overwrite: Overwrite,
     ) -> Self {
         Self {
             store,
             path,
             part_bytes: part_bytes.max(1),
-            max_under_way: max_under_way.max(1),
+            max_in_flight: max_in_flight.max(1),
             overwrite,
             part: Vec::new(),
             position: 0,
             upload: None,
-            under_way: JoinSet::new(),
+            in_flight: JoinSet::new(),
             error: None,
-            is_torn: false,
+            is_mid_write: false,
         }
     }
 
@@ -74,7 +74,7 @@ impl ObjectSink {
     fn check(&self) -> Result<()> {
         match &self.error {
             Some(error) => Err(error.clone()),
-            None if self.is_torn => Err(Error::write(self.path.as_ref(), torn())),
+            None if self.is_mid_write => Err(Error::write(self.path.as_ref(), cancelled_write())),
             None => Ok(()),
         }
     }
@@ -86,7 +86,7 @@ impl ObjectSink {
                 format!("more than {MAX_PARTS} parts of {} bytes: make the parts larger", self.part_bytes);
             return Err(Error::InvalidUpload { path: self.path.to_string(), reason });
         }
-        while self.under_way.len() >= self.max_under_way {
+        while self.in_flight.len() >= self.max_in_flight {
             self.wait().await?;
         }
 
@@ -99,13 +99,13 @@ impl ObjectSink {
             }
         };
 
-        self.under_way.spawn(upload.put_part(part));
+        self.in_flight.spawn(upload.put_part(part));
         Ok(())
     }
 
     /// Waits for one of the parts in flight.
     async fn wait(&mut self) -> Result<()> {
-        match self.under_way.join_next().await {
+        match self.in_flight.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
             Some(Ok(Err(error))) => Err(self.failed(error)),
             Some(Err(ended)) => Err(Error::write(self.path.as_ref(), std::io::Error::other(ended))),
@@ -142,7 +142,7 @@ impl ObjectSink {
         if !is_little && !self.part.is_empty() {
             self.send().await?;
         }
-        while !self.under_way.is_empty() {
+        while !self.in_flight.is_empty() {
             self.wait().await?;
         }
         Ok(())
@@ -191,10 +191,10 @@ impl ObjectSink {
 
     /// Cancels parts in flight, and aborts the upload at the store.
     async fn abort(
-        mut under_way: JoinSet<object_store::Result<()>>,
+        mut in_flight: JoinSet<object_store::Result<()>>,
         upload: Option<Box<dyn MultipartUpload>>,
     ) {
-        under_way.shutdown().await;
+        in_flight.shutdown().await;
         if let Some(mut upload) = upload
             && let Err(error) = upload.abort().await
         {
@@ -203,7 +203,7 @@ impl ObjectSink {
     }
 
     async fn give_up(&mut self, error: Error) -> Error {
-        Self::abort(std::mem::take(&mut self.under_way), self.upload.take()).await;
+        Self::abort(std::mem::take(&mut self.in_flight), self.upload.take()).await;
         self.error = Some(error.clone());
         error
     }
@@ -213,9 +213,9 @@ impl ObjectSink {
 impl Sink for ObjectSink {
     async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.check()?;
-        self.is_torn = true;
+        self.is_mid_write = true;
         let written = self.write_parts(bytes).await;
-        self.is_torn = false;
+        self.is_mid_write = false;
         match written {
             Ok(()) => Ok(()),
             Err(error) => Err(self.give_up(error).await),
@@ -227,7 +227,7 @@ impl Sink for ObjectSink {
     }
 
     fn memory(&self) -> usize {
-        self.part.capacity() + self.under_way.len() * self.part_bytes
+        self.part.capacity() + self.in_flight.len() * self.part_bytes
     }
 
     async fn seal(mut self: Box<Self>) -> Result<Sealed> {
@@ -250,7 +250,7 @@ impl Sink for ObjectSink {
 
 impl Drop for ObjectSink {
     fn drop(&mut self) {
-        let under_way = std::mem::take(&mut self.under_way);
+        let in_flight = std::mem::take(&mut self.in_flight);
         let upload = self.upload.take();
         if upload.is_none() {
             return;
@@ -259,7 +259,7 @@ impl Drop for ObjectSink {
             Ok(runtime) => {
                 let unfinished = UnfinishedWriteGuard::begin();
                 runtime.spawn(async move {
-                    Self::abort(under_way, upload).await;
+                    Self::abort(in_flight, upload).await;
                     drop(unfinished);
                 });
             }

@@ -48,7 +48,7 @@ pub(super) struct SlotWrite {
     /// Number of bytes of the slot that are written.
     pub(super) done: usize,
     /// Number of consecutive retries.
-    pub(super) again: u32,
+    pub(super) retries: u32,
     /// The pool that the slot returns to.
     pub(super) pool: SlotPool,
 }
@@ -76,7 +76,7 @@ pub(super) trait WriteRing {
     fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)>;
 
     /// Returns the number of writes in flight.
-    fn under_way(&self) -> usize;
+    fn in_flight(&self) -> usize;
 
     /// Preallocates a range of a file without changing its size.
     fn allocate(&mut self, file: &File, from: u64, length: u64) -> rustix::io::Result<()> {
@@ -101,7 +101,7 @@ impl WriteRing for PositionedWrites {
         Some((write, written))
     }
 
-    fn under_way(&self) -> usize {
+    fn in_flight(&self) -> usize {
         self.submitted.len()
     }
 }

@@ -168,25 +168,25 @@ async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
 
 /// A ring that completes writes in arbitrary order, fully or in part.
 struct SimulatedWrites {
-    under_way: Vec<SlotWrite>,
+    in_flight: Vec<SlotWrite>,
     random: StdRng,
     /// Number of successful writes, and the errno of all later ones.
     fails: Option<(usize, i32)>,
     /// Maximum number of concurrent writes so far.
-    most: Arc<AtomicUsize>,
+    max_in_flight: Arc<AtomicUsize>,
 }
 
 impl WriteRing for SimulatedWrites {
     fn submit(&mut self, write: SlotWrite) {
-        self.under_way.push(write);
-        self.most.fetch_max(self.under_way.len(), Ordering::Relaxed);
+        self.in_flight.push(write);
+        self.max_in_flight.fetch_max(self.in_flight.len(), Ordering::Relaxed);
     }
 
     fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)> {
-        if self.under_way.is_empty() {
+        if self.in_flight.is_empty() {
             return None;
         }
-        let write = self.under_way.swap_remove(self.random.random_range(0..self.under_way.len()));
+        let write = self.in_flight.swap_remove(self.random.random_range(0..self.in_flight.len()));
         if let Some((left, errno)) = &mut self.fails {
             if *left == 0 {
                 let failed = io::Error::from_raw_os_error(*errno);
@@ -207,18 +207,18 @@ impl WriteRing for SimulatedWrites {
         Some((write, result))
     }
 
-    fn under_way(&self) -> usize {
-        self.under_way.len()
+    fn in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 }
 
 fn simulated(seed: u64, fails: Option<(usize, i32)>) -> (Sinks, Arc<AtomicUsize>) {
     let sinks = small(SinkKind::IoUring);
-    let most = Arc::new(AtomicUsize::new(0));
+    let max_in_flight = Arc::new(AtomicUsize::new(0));
     let random = StdRng::seed_from_u64(seed);
-    let ring = SimulatedWrites { under_way: Vec::new(), random, fails, most: most.clone() };
+    let ring = SimulatedWrites { in_flight: Vec::new(), random, fails, max_in_flight: max_in_flight.clone() };
     *sinks.files.lock() = Some(sinks.begin(ring, false).unwrap());
-    (sinks, most)
+    (sinks, max_in_flight)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,13 +226,13 @@ async fn completions_come_in_any_order_and_short() {
     let folder = tempfile::tempdir().unwrap();
     let mut overlapped = 0;
     for seed in 0..100 {
-        let (sinks, most) = simulated(seed, None);
+        let (sinks, max_in_flight) = simulated(seed, None);
         let mut random = StdRng::seed_from_u64(seed);
         let bytes = noise(random.random_range(0..300_000), seed);
         let sink = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
         write(sink, &bytes, &mut random).await.unwrap();
         assert!(fs::read(folder.path().join("x")).unwrap() == bytes, "{seed}");
-        overlapped += usize::from(most.load(Ordering::Relaxed) > 1);
+        overlapped += usize::from(max_in_flight.load(Ordering::Relaxed) > 1);
     }
     assert!(overlapped > 0, "writes overlap");
 }

@@ -1,6 +1,6 @@
 //! Writes by io_uring: several in flight at once, completed in any order.
 //!
-//! A write and its slot stay in a seat until the completion with that seat's number and generation arrives, so no
+//! A write and its slot stay in an entry until the completion with that entry's number and generation arrives, so no
 //! buffer is reused or freed while the system may still read it.
 
 #![expect(unsafe_code, reason = "the kernel reads buffers that it is told the addresses of")]
@@ -15,17 +15,17 @@ use io_uring::{IoUring, opcode, squeue, types};
 
 use super::ring::{SlotWrite, WriteRing};
 
-/// Maximum writes in flight; further ones wait for a seat.
-const SEATS: u32 = 64;
+/// Maximum writes in flight; further ones wait.
+const MAX_IN_FLIGHT: u32 = 64;
 /// Maximum registered slots; others are written too, a little more slowly.
 const REGISTERED: u32 = 1024;
 
 /// A ring of the kernel.
 pub(super) struct UringWrites {
     ring: IoUring,
-    seats: Vec<InFlightWrite>,
+    entries: Vec<InFlightWrite>,
     free: Vec<u32>,
-    /// Writes submitted while all seats were taken, or not accepted by the kernel yet.
+    /// Writes submitted while all entries were taken, or not accepted by the kernel yet.
     waiting: VecDeque<SlotWrite>,
     /// Id of the slot registered under each index; `None` if the kernel refuses registration. An address would not be
     /// enough: the kernel keeps the former memory, and a new slot at the same address has different memory.
@@ -43,13 +43,13 @@ struct InFlightWrite {
 impl UringWrites {
     /// Creates a ring. Fails on an old kernel, or in a container that forbids io_uring.
     pub(super) fn new() -> io::Result<Self> {
-        let ring = IoUring::builder().setup_clamp().build(SEATS)?;
+        let ring = IoUring::builder().setup_clamp().build(MAX_IN_FLIGHT)?;
         let registered = ring.submitter().register_buffers_sparse(REGISTERED).ok().map(|()| HashMap::new());
-        let seats = (0..SEATS).map(|_| InFlightWrite::default()).collect();
+        let entries = (0..MAX_IN_FLIGHT).map(|_| InFlightWrite::default()).collect();
         Ok(Self {
             ring,
-            seats,
-            free: (0..SEATS).collect(),
+            entries,
+            free: (0..MAX_IN_FLIGHT).collect(),
             waiting: VecDeque::new(),
             registered,
             broken: None,
@@ -70,7 +70,7 @@ impl UringWrites {
         }
 
         let buffer = libc::iovec { iov_base: whole.as_ptr().cast_mut().cast(), iov_len: whole.len() };
-        // SAFETY: the kernel only reads the memory, for writes whose slot is in a seat. A freed slot leaves nothing
+        // SAFETY: the kernel only reads the memory, for writes whose slot is in an entry. A freed slot leaves nothing
         // but a mapping that no write refers to: a later slot with its index is registered again.
         let updated =
             unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[buffer], None) };
@@ -87,23 +87,23 @@ impl UringWrites {
         }
     }
 
-    /// Moves waiting writes into free seats.
-    fn seat(&mut self) {
+    /// Moves waiting writes into free entries.
+    fn push_waiting(&mut self) {
         while let Some(write) = self.waiting.pop_front() {
             let Some(number) = self.free.pop() else {
                 self.waiting.push_front(write);
                 return;
             };
             let is_registered = self.register(&write);
-            let Some(seat) = self.seats.get_mut(number as usize) else { return };
-            let entry = entry(&write, is_registered).user_data(tag(number, seat.generation));
-            seat.write = Some(write);
+            let Some(in_flight) = self.entries.get_mut(number as usize) else { return };
+            let sqe = sqe(&write, is_registered).user_data(tag(number, in_flight.generation));
+            in_flight.write = Some(write);
 
-            // SAFETY: file and slot stay in the seat until the completion with this tag arrives.
-            let pushed = unsafe { self.ring.submission().push(&entry) };
+            // SAFETY: file and slot stay in the entry until the completion with this tag arrives.
+            let pushed = unsafe { self.ring.submission().push(&sqe) };
             if pushed.is_err() {
-                // The queue has as many entries as there are seats, unless the kernel made it shorter.
-                self.waiting.extend(seat.write.take());
+                // The queue holds `MAX_IN_FLIGHT` writes, unless the kernel made it shorter.
+                self.waiting.extend(in_flight.write.take());
                 self.free.push(number);
                 return;
             }
@@ -116,24 +116,24 @@ impl UringWrites {
         if let Some(write) = self.waiting.pop_front() {
             return Some(write);
         }
-        let number = self.seats.iter().position(|seat| seat.write.is_some())?;
-        let mut write = self.seats.get_mut(number)?.write.take()?;
+        let number = self.entries.iter().position(|entry| entry.write.is_some())?;
+        let mut write = self.entries.get_mut(number)?.write.take()?;
         self.free.push(number as u32);
         let replacement = write.slot.replacement();
         std::mem::forget(std::mem::replace(&mut write.slot, replacement));
         Some(write)
     }
 
-    /// Frees the seat of a completion and returns the seat's write.
-    fn leave(&mut self, tag: u64) -> Option<SlotWrite> {
+    /// Frees the entry of a completion and returns its write.
+    fn complete(&mut self, tag: u64) -> Option<SlotWrite> {
         let number = tag as u32;
-        let seat = self.seats.get_mut(number as usize)?;
-        if seat.generation != (tag >> 32) as u32 {
+        let entry = self.entries.get_mut(number as usize)?;
+        if entry.generation != (tag >> 32) as u32 {
             return None;
         }
 
-        let write = seat.write.take()?;
-        seat.generation = seat.generation.wrapping_add(1);
+        let write = entry.write.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
         self.free.push(number);
         Some(write)
     }
@@ -143,7 +143,7 @@ fn tag(number: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(number)
 }
 
-fn entry(write: &SlotWrite, is_registered: bool) -> squeue::Entry {
+fn sqe(write: &SlotWrite, is_registered: bool) -> squeue::Entry {
     let fd: RawFd = write.target.file.as_raw_fd();
     let left = write.left();
     let position = write.position();
@@ -162,14 +162,14 @@ impl WriteRing for UringWrites {
         if self.broken.is_some() {
             return;
         }
-        self.seat();
+        self.push_waiting();
         // The kernel accepts the remaining writes during the wait.
         let _ = self.ring.submit();
     }
 
     fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)> {
         loop {
-            if self.under_way() == 0 {
+            if self.in_flight() == 0 {
                 return None;
             }
             if let Some(error) = self.broken {
@@ -178,8 +178,8 @@ impl WriteRing for UringWrites {
 
             let completion = self.ring.completion().next();
             if let Some(completion) = completion {
-                let Some(write) = self.leave(completion.user_data()) else { continue };
-                self.seat();
+                let Some(write) = self.complete(completion.user_data()) else { continue };
+                self.push_waiting();
                 let result = completion.result();
                 let written = match u32::try_from(result) {
                     Ok(bytes) => Ok(bytes as usize),
@@ -197,8 +197,8 @@ impl WriteRing for UringWrites {
         }
     }
 
-    fn under_way(&self) -> usize {
-        self.seats.len() - self.free.len() + self.waiting.len()
+    fn in_flight(&self) -> usize {
+        self.entries.len() - self.free.len() + self.waiting.len()
     }
 }
 

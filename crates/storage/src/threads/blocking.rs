@@ -52,13 +52,13 @@ mod tests {
     #[tokio::test]
     async fn blocking_work_begins_before_it_is_awaited_and_ends_though_its_future_is_dropped() {
         let (go, gone) = mpsc::channel::<()>();
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
         let work = run_blocking(move || {
             gone.recv().unwrap();
-            tell.send(()).unwrap();
+            sender.send(()).unwrap();
         });
         drop(work);
         go.send(()).unwrap();
-        told.await.unwrap();
+        receiver.await.unwrap();
     }
 }

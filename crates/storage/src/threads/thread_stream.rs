@@ -107,10 +107,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_is_dropped_ends_its_thread() {
-        let (told, done) = tokio::sync::oneshot::channel();
+        let (sender, done) = tokio::sync::oneshot::channel();
         let produce = move |give: &mut dyn FnMut(u64) -> bool| {
             while give(1) {}
-            let _ = told.send(());
+            let _ = sender.send(());
             Ok::<_, String>(())
         };
         let mut stream = stream_from_thread(1, produce, |reason| reason);

@@ -11,7 +11,7 @@ use crate::peers::PeerId;
 pub(crate) struct VersionHolders {
     state: Mutex<HolderState>,
     /// Locked while peers are being notified.
-    telling: tokio::sync::Mutex<()>,
+    notifying: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -41,18 +41,18 @@ impl VersionHolders {
         state.peers.clone()
     }
 
-    /// Closes the holders of all paths, and completes when `tell` has notified each peer of the paths whose
+    /// Closes the holders of all paths, and completes when `notify` has notified each peer of the paths whose
     /// descriptions it holds. A second caller waits for the first.
     pub(crate) async fn close_all<F: Future<Output = ()>>(
         mut kept: Vec<(String, Arc<Self>)>,
-        tell: impl FnOnce(BTreeMap<PeerId, Vec<String>>) -> F,
+        notify: impl FnOnce(BTreeMap<PeerId, Vec<String>>) -> F,
     ) {
         // Lock in a fixed order, so that two callers cannot deadlock.
         kept.sort_by_key(|(_, holders)| Arc::as_ptr(holders).addr());
         kept.dedup_by(|(_, one), (_, other)| Arc::ptr_eq(one, other));
-        let mut telling = Vec::with_capacity(kept.len());
+        let mut guards = Vec::with_capacity(kept.len());
         for (_, holders) in &kept {
-            telling.push(holders.telling.lock().await);
+            guards.push(holders.notifying.lock().await);
         }
 
         let mut paths: BTreeMap<PeerId, Vec<String>> = BTreeMap::new();
@@ -62,7 +62,7 @@ impl VersionHolders {
             }
         }
         if !paths.is_empty() {
-            tell(paths).await;
+            notify(paths).await;
         }
 
         for (_, holders) in &kept {
@@ -87,9 +87,9 @@ mod tests {
         let began = tokio::time::Instant::now();
         let expected =
             BTreeMap::from([(a.clone(), vec!["x".to_owned()]), (b, vec!["x".to_owned(), "y".to_owned()])]);
-        let first = VersionHolders::close_all(vec![of_x.clone(), of_y.clone()], |mut told| async move {
-            told.values_mut().for_each(|paths| paths.sort());
-            assert_eq!(told, expected);
+        let first = VersionHolders::close_all(vec![of_x.clone(), of_y.clone()], |mut notified| async move {
+            notified.values_mut().for_each(|paths| paths.sort());
+            assert_eq!(notified, expected);
             tokio::time::sleep(Duration::from_secs(1)).await;
         });
         let second = VersionHolders::close_all(vec![of_y, of_x], |_| async { panic!("they were told") });

@@ -429,7 +429,7 @@ impl ObjectInfoCache {
 
     /// Forgets a version after the peers that hold it were notified. Returns whether it was still current; a newer
     /// version is kept.
-    pub(crate) fn forget_told(&self, version: &ObjectInfo) -> bool {
+    pub(crate) fn forget_notified(&self, version: &ObjectInfo) -> bool {
         let mut all = self.known.write();
         let is_there = all.get(version.path.as_ref()).is_some_and(|known| known.shares_holders_with(version));
         is_there && all.remove(version.path.as_ref()).is_some()
@@ -661,7 +661,7 @@ mod tests {
         assert!(!versions.add_holder(&kept, &peer), "the origin has another version");
         assert!(versions.forget(&path).is_some() && versions.forget_prefix("").len() == 1);
         assert!(versions.peek(&path).is_some());
-        assert!(versions.forget_told(&kept) && !versions.forget_told(&kept));
+        assert!(versions.forget_notified(&kept) && !versions.forget_notified(&kept));
         assert!(versions.peek(&path).is_none());
     }
 

@@ -14,7 +14,7 @@ use crate::rows::ProgressDisplay;
 
 /// Vertices per request, and maximum requests in flight.
 const AT_ONCE: u64 = 1 << 18;
-const UNDER_WAY: usize = 4;
+const MAX_IN_FLIGHT: usize = 4;
 
 /// Statistics of the degrees of all vertices on one side of an edge type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,7 +79,7 @@ impl DegreeStats {
             edges.degrees(&indexes, direction).await
         });
 
-        let mut batches = futures::stream::iter(batches).buffered(UNDER_WAY);
+        let mut batches = futures::stream::iter(batches).buffered(MAX_IN_FLIGHT);
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         while let Some(degrees) = batches.try_next().await? {
             for degree in degrees.values() {

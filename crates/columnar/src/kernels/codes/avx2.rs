@@ -85,19 +85,19 @@ pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut 
     let layout = UnpackLayout::new(width);
     let groups = (count / 8).min(layout.groups(data.len()));
 
-    let mut most = _mm256_setzero_si256();
+    let mut max = _mm256_setzero_si256();
     for group in 0..groups {
         // SAFETY: `groups` bounds the loads by the length of `data` and the stores by `count`.
         unsafe {
             let values = layout.eight(data.as_ptr().add(group * layout.step));
-            most = _mm256_max_epu32(most, values);
+            max = _mm256_max_epu32(max, values);
             _mm256_storeu_si256(out.add(group * 8).cast(), values);
         }
     }
 
     let mut lanes = [0_u32; 8];
     // SAFETY: a store of 32 bytes to an array of 32 bytes.
-    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), max) };
     (groups * 8, lanes.into_iter().fold(0, u32::max))
 }
 
@@ -108,7 +108,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
     let groups = layout.groups(data.len());
     let pairs = (count / 16).min(groups / 2);
 
-    let mut most = _mm256_setzero_si256();
+    let mut max = _mm256_setzero_si256();
     for pair in 0..pairs {
         // SAFETY: `pairs` bounds the loads by the length of `data` and the stores by `count`.
         unsafe {
@@ -116,7 +116,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
             let first = layout.eight(from);
             let second = layout.eight(from.add(layout.step));
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(first, second));
-            most = _mm256_max_epu16(most, packed);
+            max = _mm256_max_epu16(max, packed);
             _mm256_storeu_si256(out.add(pair * 16).cast(), packed);
         }
     }
@@ -127,7 +127,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
         unsafe {
             let eight = layout.eight(data.as_ptr().add(pairs * 2 * layout.step));
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(eight, eight));
-            most = _mm256_max_epu16(most, packed);
+            max = _mm256_max_epu16(max, packed);
             _mm_storeu_si128(out.add(done).cast(), _mm256_castsi256_si128(packed));
         }
         done += 8;
@@ -135,7 +135,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
 
     let mut lanes = [0_u16; 16];
     // SAFETY: a store of 32 bytes to an array of 32 bytes.
-    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), max) };
     (done, lanes.into_iter().fold(0, u16::max))
 }
 
@@ -147,7 +147,7 @@ pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     let quads = (count / 32).min(groups / 4);
 
-    let mut most = _mm256_setzero_si256();
+    let mut max = _mm256_setzero_si256();
     for quad in 0..quads {
         // SAFETY: `quads` bounds the loads by the length of `data` and the stores by `count`.
         unsafe {
@@ -159,7 +159,7 @@ pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u
             let low = _mm256_packus_epi32(a, b);
             let high = _mm256_packus_epi32(c, d);
             let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
-            most = _mm256_max_epu8(most, packed);
+            max = _mm256_max_epu8(max, packed);
             _mm256_storeu_si256(out.add(quad * 32).cast(), packed);
         }
     }
@@ -171,7 +171,7 @@ pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u
             let eight = layout.eight(data.as_ptr().add(done / 8 * layout.step));
             let words = _mm256_packus_epi32(eight, eight);
             let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words), order);
-            most = _mm256_max_epu8(most, packed);
+            max = _mm256_max_epu8(max, packed);
             _mm_storel_epi64(out.add(done).cast(), _mm256_castsi256_si128(packed));
         }
 
@@ -180,6 +180,6 @@ pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u
 
     let mut lanes = [0_u8; 32];
     // SAFETY: a store of 32 bytes to an array of 32 bytes.
-    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), max) };
     (done, lanes.into_iter().fold(0, u8::max))
 }

@@ -70,19 +70,19 @@ impl ValueHashTable {
         Self::of(vec![ValueBucket::default(); buckets(values)])
     }
 
-    /// Creates a table with room for `values` values in existing memory. The table uses all of that memory if `most`
-    /// values would need it, so that it does not grow.
+    /// Creates a table with room for `values` values in existing memory. The table uses all of that memory if
+    /// `max_values` values would need it, so that it does not grow.
     pub(crate) fn in_scratch(
         ValueTableScratch(mut kept): ValueTableScratch,
         values: usize,
-        most: usize,
+        max_values: usize,
     ) -> Self {
         if kept.capacity() == 0 {
             return Self::for_values(values);
         }
 
         let there = kept.capacity() + 1;
-        let all = buckets(most).min(there.next_power_of_two() / 2);
+        let all = buckets(max_values).min(there.next_power_of_two() / 2);
         kept.clear();
         kept.resize(buckets(values).max(all), ValueBucket::default());
         Self::of(kept)

@@ -155,10 +155,10 @@ fn a_bound_ends_the_values_after_the_batch_that_exceeds_it() {
     let texts: Vec<Vec<u8>> = (0..1_000).map(|number: u32| format!("{number:010}").into_bytes()).collect();
     let mut interner =
         ValueInterner::in_scratch(InternerScratch::default(), size_of::<u32>(), 0, 0, texts.len());
-    let mut intern = |most: usize, texts: &[Vec<u8>]| {
+    let mut intern = |max_bytes: usize, texts: &[Vec<u8>]| {
         let mut next = texts.iter();
         let next = || next.next().map(Vec::as_slice).ok_or_else(|| "no value is left".to_owned());
-        let consumed = interner.intern_each::<true>(texts.len(), most, next, |_| ()).unwrap();
+        let consumed = interner.intern_each::<true>(texts.len(), max_bytes, next, |_| ()).unwrap();
         (consumed, interner.stored_bytes())
     };
 

@@ -9,9 +9,9 @@ const FAR: usize = 1 << 14;
 
 /// Decompresses a chunk to the beginning of `out`; returns the number of bytes.
 pub(crate) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<usize, Corrupt> {
-    let most = out.len();
+    let capacity = out.len();
     let mut decoder = LzoDecoder { chunk: ByteReader::new(chunk), out, len: 0 };
-    let corrupt = || Corrupt::new(format!("no LZO stream of at most {most} bytes"));
+    let corrupt = || Corrupt::new(format!("no LZO stream of at most {capacity} bytes"));
     decoder.run().ok_or_else(|| corrupt().at(decoder.chunk.offset() as u64))
 }
 

@@ -84,7 +84,7 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
         let mut narrow: Vec<u32> = Vec::new();
         self.codes.each(rows.values(), |codes| {
             // As unsigned numbers, negative codes become the largest.
-            if codes.iter().fold(0, |most: u64, code| most.max(*code as u64)) >= values as u64 {
+            if codes.iter().fold(0, |max: u64, code| max.max(*code as u64)) >= values as u64 {
                 let lost = codes.iter().find(|code| **code as u64 >= values as u64);
                 let lost = lost.copied().unwrap_or_default();
                 return Err(OrcReadError::corrupt(format!("value {lost} of a dictionary of {values}")));

@@ -71,12 +71,12 @@ impl IntRleDecoder {
         self.begin()
     }
 
-    /// Returns the next numbers of the run: at most `most`, and at least 1.
-    pub(super) fn piece(&mut self, most: usize) -> Result<&[i64], OrcReadError> {
+    /// Returns the next numbers of the run: at most `max_count`, and at least 1.
+    pub(super) fn piece(&mut self, max_count: usize) -> Result<&[i64], OrcReadError> {
         self.begin()?;
         self.fill()?;
         let ready = self.run.get(self.used..).unwrap_or_default();
-        let piece = ready.get(..most).unwrap_or(ready);
+        let piece = ready.get(..max_count).unwrap_or(ready);
         self.used += piece.len();
         Ok(piece)
     }

@@ -21,8 +21,8 @@ const MAX_ZEROS: u32 = 38;
 /// Returns the hashes that a value may have in a column's filters: it is absent if the filter has none of them. `None`
 /// if writers disagree on the hash.
 pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
-    let whole = |value: i128, least: i64, most: i64| {
-        let value = i64::try_from(value).ok().filter(|value| (least..=most).contains(value))?;
+    let whole = |value: i128, min: i64, max: i64| {
+        let value = i64::try_from(value).ok().filter(|value| (min..=max).contains(value))?;
         Some(vec![mixed(value)])
     };
     match (kind, literal) {

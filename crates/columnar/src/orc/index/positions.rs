@@ -123,10 +123,10 @@ pub(crate) fn span(
                 None => next.chunk.checked_add(needed)?,
                 Some(codec) => {
                     let chunks = needed.div_ceil(codec.block() as u64);
-                    let most = chunks.checked_mul((HEADER + codec.block()) as u64)?;
+                    let max_bytes = chunks.checked_mul((HEADER + codec.block()) as u64)?;
                     // These `chunks` chunks end no later than the chunk after them begins.
                     let ends = chunk_start(later, usize::try_from(chunks).ok()?).unwrap_or(len);
-                    next.chunk.checked_add(most)?.min(ends)
+                    next.chunk.checked_add(max_bytes)?.min(ends)
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::{
     orc::{
         OrcFile, bytes,
         compression::OrcCodec,
-        stream::{OrcStreamReader, most_of_message},
+        stream::{OrcStreamReader, max_message_bytes},
         stripe::{StreamKind, StripeFooter},
         stripe_statistics::entries,
         tree::{OrcType, OrcTypeKind},
@@ -48,8 +48,8 @@ impl OrcColumnIndex {
         let mut bytes = 0;
         let mut each = |stream: Option<Bytes>| -> Option<Vec<Bytes>> {
             let stream = stream?;
-            let most = most_of_message(stream.len());
-            let message = OrcStreamReader::new(stream, codec).read_all(most).ok()?;
+            let max_bytes = max_message_bytes(stream.len());
+            let message = OrcStreamReader::new(stream, codec).read_all(max_bytes).ok()?;
             // Copied, so that the much larger buffer of the combined read is not retained.
             let message = Bytes::copy_from_slice(&message);
             let each = entries(&message).collect::<Option<Vec<_>>>()?;

@@ -151,19 +151,19 @@ fn decimals_take_the_scale_of_their_column() {
 
 #[test]
 fn decimals_have_up_to_38_digits_and_no_more() {
-    let most = 10_i128.pow(38) - 1;
+    let max_decimal = 10_i128.pow(38) - 1;
     let file = |values: &[i128]| {
         let types = vec![parent(Kind::Struct, &[1], &["d"]), decimal(38, 0)];
         let streams =
             vec![(1, Streams::Data, digits(values)), (1, Streams::Secondary, ints(&vec![0; values.len()]))];
         SampleOrcFile::new(types).stripe(values.len() as u64, streams).file()
     };
-    let read = read_all(&file(&[most, -most, 0]), 10).unwrap();
+    let read = read_all(&file(&[max_decimal, -max_decimal, 0]), 10).unwrap();
     assert_eq!(
         read.column(0).as_ref(),
-        &Decimal128Array::from(vec![most, -most, 0]).with_precision_and_scale(38, 0).unwrap()
+        &Decimal128Array::from(vec![max_decimal, -max_decimal, 0]).with_precision_and_scale(38, 0).unwrap()
     );
-    assert!(read_all(&file(&[most + 1]), 10).is_err());
+    assert!(read_all(&file(&[max_decimal + 1]), 10).is_err());
     assert!(read_all(&file(&[i128::MIN]), 10).is_err());
 }
 

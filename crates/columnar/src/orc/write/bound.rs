@@ -38,10 +38,10 @@ impl OrcStringBound {
 
 /// Returns the characters that fit, unless all do.
 fn cut(text: &[u8]) -> Option<&[u8]> {
-    let most = text.get(..MAX_BYTES).filter(|_| text.len() > MAX_BYTES)?;
-    match std::str::from_utf8(most) {
+    let prefix = text.get(..MAX_BYTES).filter(|_| text.len() > MAX_BYTES)?;
+    match std::str::from_utf8(prefix) {
         Ok(whole) => Some(whole.as_bytes()),
-        Err(error) => most.get(..error.valid_up_to()),
+        Err(error) => prefix.get(..error.valid_up_to()),
     }
 }
 

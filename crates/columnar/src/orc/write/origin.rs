@@ -9,7 +9,7 @@ use crate::{
     file::dataset_mark::{DATASET_KEY, TailOrigin},
     orc::{
         compression::OrcCodec,
-        stream::{OrcStreamReader, most_of_message},
+        stream::{OrcStreamReader, max_message_bytes},
         tail::is_orc_tail,
     },
 };
@@ -34,7 +34,7 @@ fn parse(end: &Bytes) -> Option<TailOrigin> {
 
     let codec = OrcCodec::of(&postscript).ok()?;
     let footer = OrcStreamReader::new(end.slice(footer_start..postscript_start), codec);
-    let footer = Footer::decode(footer.read_all(most_of_message(footer_length)).ok()?).ok()?;
+    let footer = Footer::decode(footer.read_all(max_message_bytes(footer_length)).ok()?).ok()?;
     let is_own = footer.software_version.as_deref().is_some_and(|writer| writer.starts_with(SOFTWARE));
     let mark = footer.metadata.iter().find(|item| item.name.as_deref() == Some(DATASET_KEY));
 

@@ -217,7 +217,7 @@ impl OrcColumnPlanner<'_> {
                 _ => Vec::new(),
             },
             maximum_length: match kind {
-                OrcTargetType::Text(OrcTextLength::AtMost(most) | OrcTextLength::Exactly(most)) => Some(most),
+                OrcTargetType::Text(OrcTextLength::AtMost(max) | OrcTextLength::Exactly(max)) => Some(max),
                 _ => None,
             },
             precision: if let OrcTargetType::Decimal(precision, _) = kind {
@@ -391,15 +391,15 @@ impl OrcTextLength {
     /// Returns the number of spaces that a text is padded with; an error if it is too long.
     #[inline]
     pub(super) fn padding(self, text: &[u8]) -> Result<usize, String> {
-        let most = match self {
+        let max_chars = match self {
             Self::Any => return Ok(0),
-            Self::AtMost(most) | Self::Exactly(most) => most as usize,
+            Self::AtMost(max_chars) | Self::Exactly(max_chars) => max_chars as usize,
         };
         // Continuation bytes of a character begin with the bits 10.
         let characters = text.iter().filter(|byte| (**byte as i8) >= -64).count();
-        let missing = most.checked_sub(characters).ok_or_else(|| {
+        let missing = max_chars.checked_sub(characters).ok_or_else(|| {
             let text = String::from_utf8_lossy(text);
-            format!("{text:?} has {characters} characters where {most} are the most")
+            format!("{text:?} has {characters} characters where {max_chars} are the most")
         })?;
 
         Ok(if matches!(self, Self::Exactly(_)) { missing } else { 0 })

@@ -209,15 +209,15 @@ impl OrcStatsAccumulator {
             OrcTypeStatistics::Bytes(bytes) => *bytes += length,
             OrcTypeStatistics::Texts { bounds, bytes } => {
                 *bytes += length;
-                let Some((least, greatest)) = texts else { return };
+                let Some((lowest, highest)) = texts else { return };
                 match bounds {
-                    None => *bounds = Some((OrcStringBound::lower(least), OrcStringBound::upper(greatest))),
+                    None => *bounds = Some((OrcStringBound::lower(lowest), OrcStringBound::upper(highest))),
                     Some((min, max)) => {
-                        if *least < *min.text {
-                            *min = OrcStringBound::lower(least);
+                        if *lowest < *min.text {
+                            *min = OrcStringBound::lower(lowest);
                         }
-                        if *greatest > *max.text {
-                            *max = OrcStringBound::upper(greatest);
+                        if *highest > *max.text {
+                            *max = OrcStringBound::upper(highest);
                         }
                     }
                 }

@@ -208,15 +208,15 @@ impl OrcWriter {
         let part = |bytes: usize, count: usize| {
             (bytes as u128 * count as u128 / batch.num_rows().max(1) as u128) as usize
         };
-        let fitting = |most: usize, bytes: usize| {
-            (most as u128 * batch.num_rows() as u128 / bytes.max(1) as u128) as usize
+        let fitting = |limit: usize, bytes: usize| {
+            (limit as u128 * batch.num_rows() as u128 / bytes.max(1) as u128) as usize
         };
-        let fewest = fitting(MIN_ROWS_BYTES, rows_bytes).clamp(1, MIN_ROWS);
+        let min_rows = fitting(MIN_ROWS_BYTES, rows_bytes).clamp(1, MIN_ROWS);
         let fitting = fitting(rows_at_once, rows_bytes).min(fitting(all_at_once, all_bytes));
         let mut start = 0;
 
         while start < batch.num_rows() {
-            let count = fitting.max(fewest).min(batch.num_rows() - start);
+            let count = fitting.max(min_rows).min(batch.num_rows() - start);
             self.waiting_bytes += part(all_bytes, count);
             self.waiting_rows += part(rows_bytes, count);
             self.waiting.push(batch.slice(start, count));

@@ -110,8 +110,8 @@ impl FlatChunk<'_> {
         let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
         let offset = page.offset;
         let count = page.count;
-        let most = page.count.saturating_add(self.rows());
-        let dictionary = PlainDictionary::in_scratch(reused, self.descriptor, page.values, count, most);
+        let max_values = page.count.saturating_add(self.rows());
+        let dictionary = PlainDictionary::in_scratch(reused, self.descriptor, page.values, count, max_values);
         let mut dictionary = dictionary.map_err(|reason| Corrupt::from(reason).at(offset))?;
         let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut dictionary));
         scratch.dictionary = dictionary.into_scratch();

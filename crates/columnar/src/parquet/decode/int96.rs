@@ -123,9 +123,9 @@ fn in_unit(field: &Field, unit: TimeUnit) -> Field {
 /// Widens the span by all timestamps, in seconds, of an array.
 fn widen(span: &mut RangeInclusive<i64>, array: &ArrayRef) {
     if let Some(times) = array.as_primitive_opt::<TimestampSecondType>() {
-        let least = arrow::compute::min(times).unwrap_or(0).min(*span.start());
-        let most = arrow::compute::max(times).unwrap_or(0).max(*span.end());
-        *span = least..=most;
+        let min = arrow::compute::min(times).unwrap_or(0).min(*span.start());
+        let max = arrow::compute::max(times).unwrap_or(0).max(*span.end());
+        *span = min..=max;
     } else if let Some(array) = array.as_any_dictionary_opt() {
         widen(span, array.values());
     } else if let Some(array) = array.as_struct_opt() {

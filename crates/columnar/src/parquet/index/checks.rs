@@ -136,12 +136,12 @@ fn has_bounds_of_footer(values: &ColumnIndexMetaData, chunk: &ColumnChunkMetaDat
             if order == SortOrder::UNSIGNED && !is_old =>
         {
             // Bounds of pages may be truncated, which makes them wider.
-            let least = index.min_values_iter().flatten().min();
-            let greatest = index.max_values_iter().flatten().max();
+            let index_min = index.min_values_iter().flatten().min();
+            let index_max = index.max_values_iter().flatten().max();
             let min = of_footer.min_opt().filter(|_| of_footer.min_is_exact());
             let max = of_footer.max_opt().filter(|_| of_footer.max_is_exact());
-            least.zip(min).is_none_or(|(least, min)| least <= min.data())
-                && greatest.zip(max).is_none_or(|(greatest, max)| greatest >= max.data())
+            index_min.zip(min).is_none_or(|(index_min, min)| index_min <= min.data())
+                && index_max.zip(max).is_none_or(|(index_max, max)| index_max >= max.data())
         }
         _ => true,
     }
@@ -153,12 +153,12 @@ fn has_bounds<'a, T: 'a, K: PartialOrd>(
     of_footer: &ValueStatistics<T>,
     key: impl Fn(&T) -> K,
 ) -> bool {
-    let least = mins.flatten().map(&key).filter(is_number).reduce(|a, b| if b < a { b } else { a });
-    let greatest = maxes.flatten().map(&key).filter(is_number).reduce(|a, b| if b > a { b } else { a });
+    let index_min = mins.flatten().map(&key).filter(is_number).reduce(|a, b| if b < a { b } else { a });
+    let index_max = maxes.flatten().map(&key).filter(is_number).reduce(|a, b| if b > a { b } else { a });
     let min = of_footer.min_opt().map(&key).filter(is_number);
     let max = of_footer.max_opt().map(&key).filter(is_number);
-    least.zip(min).is_none_or(|(least, min)| least == min)
-        && greatest.zip(max).is_none_or(|(greatest, max)| greatest == max)
+    index_min.zip(min).is_none_or(|(index_min, min)| index_min == min)
+        && index_max.zip(max).is_none_or(|(index_max, max)| index_max == max)
 }
 
 /// Returns whether a value is comparable: not NaN.

@@ -59,13 +59,13 @@ impl PlainDictionary {
     }
 
     /// Creates a dictionary with the values of a page, whose codes stay the same even if a value occurs twice. It will
-    /// hold at most `most` values.
+    /// hold at most `max_values` values.
     pub(crate) fn in_scratch(
         scratch: PlainDictionaryScratch,
         descriptor: &ColumnDescPtr,
         page: &[u8],
         count: usize,
-        most: usize,
+        max_values: usize,
     ) -> Result<Self, String> {
         let layout = match descriptor.physical_type() {
             PhysicalType::BYTE_ARRAY => PlainValueLayout::Prefixed,
@@ -84,7 +84,7 @@ impl PlainDictionary {
         // A count that exceeds the bytes is detected below.
         let likely = count.min(page.len());
         let PlainDictionaryScratch { values, plain } = scratch;
-        let mut values = ValueInterner::in_scratch(values, layout.prefix(), likely, page.len(), most);
+        let mut values = ValueInterner::in_scratch(values, layout.prefix(), likely, page.len(), max_values);
         let mut rest = page;
 
         for _ in 0..count {

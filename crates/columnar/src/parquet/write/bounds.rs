@@ -72,9 +72,9 @@ impl ChunkBounds {
         if self.pages == STABLE && codebook.extremes().is_none() {
             codebook.find_extremes();
         }
-        let extreme = codebook.extremes().and_then(|(least, greatest)| {
+        let extreme = codebook.extremes().and_then(|(smallest, largest)| {
             let first = |codes: &[u32]| codes.iter().copied().find(|code| used.has(*code));
-            Some(PageBounds { min: first(least)?, max: first(greatest)? })
+            Some(PageBounds { min: first(smallest)?, max: first(largest)? })
         });
         let bounds = extreme.or_else(|| bounds_of(codebook, used));
         self.is_unbounded |= bounds.is_none() && used.iter().next().is_some();

@@ -28,7 +28,7 @@ use crate::{
 /// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
 /// Number of leading rows that predict whether the rest has only known values.
-const TELLING: usize = 4096;
+const LEADING_ROWS: usize = 4096;
 /// At most `1 / NEW` of the leading rows may have a new value.
 const NEW: usize = 16;
 /// Number of smallest and of largest values that are tracked.
@@ -63,9 +63,9 @@ pub(super) struct CodebookExtremes {
     /// Number of values they were computed from.
     of: usize,
     /// Ascending.
-    least: Vec<u32>,
+    smallest: Vec<u32>,
     /// Descending.
-    greatest: Vec<u32>,
+    largest: Vec<u32>,
 }
 
 /// Encoded page of all values.
@@ -148,8 +148,8 @@ impl Codebook {
 
     /// Returns the codes of the smallest values, ascending, and of the largest, descending, if known.
     pub(super) fn extremes(&self) -> Option<(&[u32], &[u32])> {
-        let CodebookExtremes { of, least, greatest } = &self.extremes;
-        (*of == self.len()).then_some((least, greatest))
+        let CodebookExtremes { of, smallest, largest } = &self.extremes;
+        (*of == self.len()).then_some((smallest, largest))
     }
 
     /// Computes the codes that [`Self::extremes`] returns.
@@ -164,9 +164,9 @@ impl Codebook {
             first
         };
 
-        let least = first(&|a, b| self.compare(*a, *b));
-        let greatest = first(&|a, b| self.compare(*b, *a));
-        self.extremes = CodebookExtremes { of: self.len(), least, greatest };
+        let smallest = first(&|a, b| self.compare(*a, *b));
+        let largest = first(&|a, b| self.compare(*b, *a));
+        self.extremes = CodebookExtremes { of: self.len(), smallest, largest };
     }
 
     /// Returns the page of all values, if it was built.
@@ -204,24 +204,24 @@ impl Codebook {
             return false;
         }
 
-        let keys = keys_of(&first.slice(0, first.len().min(TELLING)));
+        let keys = keys_of(&first.slice(0, first.len().min(LEADING_ROWS)));
         let is_new = |key: &&u32| self.map.get(**key as usize).is_none_or(|code| *code == UNKNOWN);
         keys.iter().filter(is_new).count() * NEW <= keys.len()
     }
 
-    /// Takes over the dictionary of the first array, if it has at most `most` bytes, and either its values are
+    /// Takes over the dictionary of the first array, if it has at most `max_bytes` bytes, and either its values are
     /// categories or the arrays use much of it.
     pub(super) fn take_dictionary(
         &mut self,
         arrays: &[ArrayRef],
-        most: usize,
+        max_bytes: usize,
         is_ordered: bool,
     ) -> Result<(), String> {
         let Some(values) = arrays.first().and_then(dictionary_of) else { return Ok(()) };
         let is_kept = is_categories(&values, is_ordered);
         if values.is_empty()
             || values.logical_null_count() > 0
-            || weight_of(&values) > most
+            || weight_of(&values) > max_bytes
             || !(is_kept || is_much_used(&values, arrays))
         {
             return Ok(());
@@ -263,12 +263,12 @@ impl Codebook {
         codes: &mut Vec<u32>,
     ) -> Result<(), String> {
         if self.is_identity {
-            let mut most = 0;
+            let mut max_key = 0;
             codes.extend(keys.iter().map(|key| {
-                most = most.max(key.as_usize());
+                max_key = max_key.max(key.as_usize());
                 key.as_usize() as u32
             }));
-            return if most < self.map.len() || keys.is_empty() { Ok(()) } else { Err(BEYOND.to_owned()) };
+            return if max_key < self.map.len() || keys.is_empty() { Ok(()) } else { Err(BEYOND.to_owned()) };
         }
 
         let known = self.len() as u32;
@@ -326,20 +326,20 @@ impl Codebook {
         Ok(())
     }
 
-    /// Appends the codes of an array's values without nulls, until the interned values have more than `most` bytes;
-    /// returns the number of values consumed.
+    /// Appends the codes of an array's values without nulls, until the interned values have more than `max_bytes`
+    /// bytes; returns the number of values consumed.
     pub(super) fn append_values(
         &mut self,
         array: &ArrayRef,
-        most: usize,
+        max_bytes: usize,
         codes: &mut Vec<u32>,
     ) -> Result<usize, String> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let done = match (self.is_bytes(), nulls) {
-            (true, None) => self.append_texts(array, 0..array.len(), array.len(), most, codes)?,
+            (true, None) => self.append_texts(array, 0..array.len(), array.len(), max_bytes, codes)?,
             (true, Some(nulls)) => {
                 let count = nulls.len() - nulls.null_count();
-                self.append_texts(array, nulls.valid_indices(), count, most, codes)?
+                self.append_texts(array, nulls.valid_indices(), count, max_bytes, codes)?
             }
             (false, None) => self.append_plain(array, codes)?,
             (false, Some(nulls)) => {
@@ -377,13 +377,13 @@ impl Codebook {
         self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY
     }
 
-    /// Appends the codes of strings or bytes in these rows: `count` of them, or until there are `most` bytes.
+    /// Appends the codes of strings or bytes in these rows: `count` of them, or until there are `max_bytes` bytes.
     fn append_texts(
         &mut self,
         texts: &ArrayRef,
         mut rows: impl Iterator<Item = usize>,
         count: usize,
-        most: usize,
+        max_bytes: usize,
         codes: &mut Vec<u32>,
     ) -> Result<usize, String> {
         let append = |some: &[u32]| codes.extend_from_slice(some);
@@ -394,7 +394,7 @@ impl Codebook {
                     let row = rows.next().filter(|row| *row < texts.len()).ok_or(BEYOND)?;
                     Ok(AsRef::<[u8]>::as_ref(texts.value(row)))
                 };
-                self.dictionary.values.intern_each::<true>(count, most, next, append)
+                self.dictionary.values.intern_each::<true>(count, max_bytes, next, append)
             },
             other => Err(format!("values of {other} in a column of strings or bytes"))
         )

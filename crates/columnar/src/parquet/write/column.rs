@@ -67,7 +67,7 @@ impl ParquetColumnSpec {
         let mut plan = options.plan(field.name())?;
         plan.is_ordered = field.dict_is_ordered().unwrap_or(false);
         plan.has_narrow_keys =
-            matches!(field.data_type(), DataType::Dictionary(keys, _) if most_values(keys) > 0);
+            matches!(field.data_type(), DataType::Dictionary(keys, _) if addressable_values(keys) > 0);
         let (encoded, encoder) = match (field.data_type(), plan.dictionary) {
             (DataType::Dictionary(keys, values), DictionaryEncoding::On | DictionaryEncoding::Auto)
                 if may_be_coded(values) =>
@@ -104,7 +104,7 @@ impl ParquetColumnSpec {
         let stored = stored_type(self.field.data_type(), delta);
         let stored = match (self.field.data_type(), stored) {
             (DataType::Dictionary(keys, _), DataType::Dictionary(_, of))
-                if values.is_some_and(|values| values <= most_values(keys)) =>
+                if values.is_some_and(|values| values <= addressable_values(keys)) =>
             {
                 DataType::Dictionary(keys.clone(), of)
             }
@@ -199,7 +199,7 @@ fn encoded_type(data_type: &DataType) -> DataType {
 }
 
 /// Returns the number of values that keys of 8 or 16 bits can address; 0 for wider keys.
-fn most_values(keys: &DataType) -> usize {
+fn addressable_values(keys: &DataType) -> usize {
     match keys {
         DataType::Int8 => i8::MAX as usize,
         DataType::UInt8 => u8::MAX.into(),

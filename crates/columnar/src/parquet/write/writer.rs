@@ -218,12 +218,13 @@ impl ParquetWriter {
         let at_once = self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MAX_AT_ONCE);
         let rows = batch.num_rows();
         let within = |bytes: usize, all: usize| (bytes / all.div_ceil(rows.max(1)).max(1)).max(1);
-        let most = within(at_once, self.weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
+        let max_rows =
+            within(at_once, self.weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
         let mut start = 0;
 
         while start < rows {
             let left = rows - start;
-            let count = (self.options.row_group_rows - self.rows_in_group).min(left).min(most);
+            let count = (self.options.row_group_rows - self.rows_in_group).min(left).min(max_rows);
             let some = batch.slice(start, count);
             self.waiting_bytes += self.weight(&some);
             self.waiting_rows += weight_of_rows(&some);

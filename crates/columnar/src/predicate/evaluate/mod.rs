@@ -15,7 +15,7 @@ use self::gather::PassingCodes;
 use super::{
     BoundColumn, BoundPredicate, ColumnCondition, PredicateNode, TypeClass,
     compute::ComputedColumn,
-    input::{PredicateInput, unfit},
+    input::{PredicateInput, unbound},
     tokens::refuse,
     words::{self, keep_any, keep_null, keep_valid},
 };
@@ -175,7 +175,7 @@ impl Evaluator {
             }
         };
 
-        kept.ok_or_else(|| unfit(&input.array))
+        kept.ok_or_else(|| unbound(&input.array))
     }
 
     fn table(&mut self, leaf: &ColumnCondition, values: &ArrayRef, keys: &DataType) -> Option<&PassingCodes> {
@@ -264,7 +264,7 @@ impl BoundColumn {
         let class = TypeClass::of(&self.data_type);
         let own_class = TypeClass::of(array.data_type());
         let fits = class == own_class || own_class == TypeClass::Null || class == TypeClass::Null;
-        if fits { Ok(PredicateInput { array, nulls }) } else { Err(unfit(&array)) }
+        if fits { Ok(PredicateInput { array, nulls }) } else { Err(unbound(&array)) }
     }
 }
 

@@ -37,17 +37,17 @@ impl BaseAdjacencyList {
         }
 
         let found = first + firsts.partition_point(|other| *other <= neighbor) as u64;
-        let mut least = found;
+        let mut earliest = found;
         let is_continued = |chunk: u64| {
             self.info.firsts.get(chunk as usize) == Some(&neighbor)
                 && self.info.continued.binary_search(&chunk).is_ok()
         };
 
-        while least > first && is_continued(least) {
-            least -= 1;
+        while earliest > first && is_continued(earliest) {
+            earliest -= 1;
         }
         let begins = |chunk: u64| start + (chunk - before) * self.chunk_size.get();
-        edges.start.max(begins(least))..edges.end.min(begins(found + 1))
+        edges.start.max(begins(earliest))..edges.end.min(begins(found + 1))
     }
 
     /// Returns the edges from a vertex to a neighbour if all required data is cached.

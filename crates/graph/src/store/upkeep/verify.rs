@@ -124,9 +124,9 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
         let wanted: Vec<usize> =
             fields.iter().filter_map(|field| patch.rows().position(field.name())).collect();
         found.take(patch.rows().get(&wanted).await);
-        let most = patch.indexes().values().last().copied().unwrap_or(-1);
-        found.check(most < state.next as i64, || {
-            format!("vertices of type {name}: an update of index {most}")
+        let max_index = patch.indexes().values().last().copied().unwrap_or(-1);
+        found.check(max_index < state.next as i64, || {
+            format!("vertices of type {name}: an update of index {max_index}")
         });
     }
 }
@@ -212,9 +212,9 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
                 let wanted: Vec<usize> =
                     fields.iter().filter_map(|field| delta.rows().position(field.name())).collect();
                 found.take(delta.rows().get(&wanted).await);
-                let most = |direction| delta.keys(direction).values().last().copied().unwrap_or(-1);
-                let inside = most(Direction::Out) < parts.sources as i64
-                    && most(Direction::In) < parts.destinations as i64;
+                let max_index = |direction| delta.keys(direction).values().last().copied().unwrap_or(-1);
+                let inside = max_index(Direction::Out) < parts.sources as i64
+                    && max_index(Direction::In) < parts.destinations as i64;
                 found.check(inside, || format!("edges of type {name}: an end that no vertex has"));
             }
         }
@@ -230,7 +230,7 @@ fn check_deleted(found: &mut Verification, name: &str, part: &EdgePart) {
     found.check(same, || {
         format!("edges of type {name}: other edges were deleted by source than by destination")
     });
-    let inside = |deleted: &DeletionSet| deleted.set().max().is_none_or(|most| most < part.len());
+    let inside = |deleted: &DeletionSet| deleted.set().max().is_none_or(|max| max < part.len());
     let all = inside(&part.out_deleted) && inside(&part.in_deleted);
     found.check(all, || format!("edges of type {name}: edges were deleted that were never there"));
 }

@@ -42,13 +42,13 @@ const FOLDERS: [&str; 4] = ["vertices", "edges", "delta", "deleted"];
 #[derive(Clone, Debug)]
 pub struct CollectOptions {
     older_than: Duration,
-    even_young: bool,
+    ignore_min_age: bool,
     dry_run: bool,
 }
 
 impl Default for CollectOptions {
     fn default() -> Self {
-        Self { older_than: DEFAULT_OLDER_THAN, even_young: false, dry_run: false }
+        Self { older_than: DEFAULT_OLDER_THAN, ignore_min_age: false, dry_run: false }
     }
 }
 
@@ -63,8 +63,8 @@ impl CollectOptions {
     /// Allows a minimum age of less than an hour. All versions from the oldest that a snapshot or a writer of this
     /// [`GraphStore`] holds are then kept. No process may write, load or compact meanwhile, nor retry a commit
     /// afterwards, and writers of other processes must not continue. Default: false.
-    pub fn with_even_young(mut self, even_young: bool) -> Self {
-        self.even_young = even_young;
+    pub fn with_even_young(mut self, ignore_min_age: bool) -> Self {
+        self.ignore_min_age = even_young;
         self
     }
 
@@ -76,7 +76,7 @@ impl CollectOptions {
 
     /// Returns the minimum age in effect.
     fn min_age(&self) -> Duration {
-        if self.even_young { self.older_than } else { self.older_than.max(MIN_AGE) }
+        if self.ignore_min_age { self.older_than } else { self.older_than.max(MIN_AGE) }
     }
 }
 
@@ -134,7 +134,7 @@ impl GraphStore {
     #[tracing::instrument(name = "store_gc", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<GcReport> {
-        if options.even_young || options.dry_run {
+        if options.ignore_min_age || options.dry_run {
             let leases = self.core().listed(lease::FOLDER).await?;
             return self.collect(options, now_ms(), leases).await;
         }
@@ -238,7 +238,7 @@ impl<'a> Garbage<'a> {
         let cutoff_ms = now_ms.saturating_sub(age_ms);
 
         let mut held = held.clone();
-        if let Some(oldest) = held.first().copied().filter(|_| options.even_young) {
+        if let Some(oldest) = held.first().copied().filter(|_| options.ignore_min_age) {
             // A writer at the oldest held version could otherwise reuse the number of a later, removed one.
             held = records.range(oldest..).map(|(version, _)| *version).collect();
         }
@@ -250,7 +250,7 @@ impl<'a> Garbage<'a> {
         let needed = ReferencedFiles::of(kept.iter().filter_map(record));
         let released = ReferencedFiles::of(versions.iter().filter_map(record));
 
-        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease, now_ms);
+        let is_over = |lease: &&ObjectMeta| options.ignore_min_age || lease::is_over(lease, now_ms);
         let is_leased = leases.iter().any(|lease| !is_over(&lease));
 
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < cutoff_ms;

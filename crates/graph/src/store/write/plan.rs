@@ -163,16 +163,16 @@ mod tests {
 
         let mut deltas = Vec::new();
         let mut written = 0;
-        let mut most = 0;
+        let mut max_deltas = 0;
         for commit in 0..100_000 {
             deltas.push(1 + commit % 2);
             if deltas.len() >= MAX_LOOSE {
                 let merged = deltas.split_off(first(&deltas)).iter().sum();
                 written += merged;
                 deltas.push(merged);
-                most = most.max(deltas.len());
+                max_deltas = max_deltas.max(deltas.len());
             }
         }
-        assert!(most < 16 && written < 1_500_000, "{most} deltas, {written} rows");
+        assert!(max_deltas < 16 && written < 1_500_000, "{max_deltas} deltas, {written} rows");
     }
 }

@@ -37,7 +37,7 @@ impl Collector for ProcessCollector {
             ("process_virtual_memory_bytes", "Virtual memory size in bytes", number(20)),
             ("process_resident_memory_bytes", "Resident memory size in bytes", resident()),
             ("process_open_fds", "Number of open file descriptors", open_descriptors()),
-            ("process_max_fds", "Maximum number of open file descriptors", most_descriptors()),
+            ("process_max_fds", "Maximum number of open file descriptors", max_descriptors()),
         ] {
             if let Some(value) = value {
                 lone_gauge(encoder, name, help, value)?;
@@ -70,7 +70,7 @@ fn open_descriptors() -> Option<f64> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 
-fn most_descriptors() -> Option<f64> {
+fn max_descriptors() -> Option<f64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -156,8 +156,11 @@ fn a_node_that_drains_leaves_placement_and_one_that_is_gone_is_down() {
     node.answered("h:2", hello("b", 2));
     let draining = NodeHello { draining: true, ..hello("b", 2) };
     let stranger = NodeHello { instance: 9, ..draining.clone() };
-    assert!(lines(node.membership.heard(&stranger, node.now)).is_empty(), "not the process that answered");
-    assert_eq!(lines(node.membership.heard(&draining, node.now)), ["node b is draining and was up"]);
+    assert!(
+        lines(node.membership.apply_hello(&stranger, node.now)).is_empty(),
+        "not the process that answered"
+    );
+    assert_eq!(lines(node.membership.apply_hello(&draining, node.now)), ["node b is draining and was up"]);
     assert_eq!(node.status().nodes[0].share, 1.0);
 
     node.failed("h:2", "connection refused", false);
@@ -237,10 +240,10 @@ fn two_nodes_with_one_id_are_told_apart_by_their_processes() {
     assert_eq!(said, [own]);
     assert_eq!(node.view(), "a b", "this node goes on");
 
-    let heard = lines(node.membership.heard(&hello("a", 7), node.now));
-    assert_eq!(heard, ["problem: another node that probes this one has its id, a: give each its own"]);
-    assert!(lines(node.membership.heard(&hello("a", 7), node.now)).is_empty());
-    assert!(lines(node.membership.heard(&hello("a", 1), node.now)).is_empty(), "that is this node");
+    let problems = lines(node.membership.apply_hello(&hello("a", 7), node.now));
+    assert_eq!(problems, ["problem: another node that probes this one has its id, a: give each its own"]);
+    assert!(lines(node.membership.apply_hello(&hello("a", 7), node.now)).is_empty());
+    assert!(lines(node.membership.apply_hello(&hello("a", 1), node.now)).is_empty(), "that is this node");
 }
 
 #[test]
@@ -343,11 +346,11 @@ fn a_node_that_left_the_list_is_asked_for_its_pages_for_a_while() {
 
 #[test]
 fn clients_learn_addresses_from_the_list_and_from_the_nodes() {
-    let told =
+    let reporting =
         |id, instance, s3, flight| NodeHello { ports: DoorPorts { s3, flight }, ..hello(id, instance) };
     let mut node = Observed::with_list(&["a=h:1", "b=i:2,s3=public:80", "c=j:3"]);
-    assert!(node.answered("h:1", told("a", 1, Some(9000), None)).is_empty());
-    assert!(node.answered("i:2", told("b", 2, Some(9000), Some(9002))).is_empty(), "no line of the log");
+    assert!(node.answered("h:1", reporting("a", 1, Some(9000), None)).is_empty());
+    assert!(node.answered("i:2", reporting("b", 2, Some(9000), Some(9002))).is_empty(), "no line of the log");
     let known = serde_json::to_value(node.membership.known_nodes()).unwrap();
     let expected = serde_json::json!({ "digest": node.status().digest, "nodes": [
         { "id": "a", "weight": 1, "state": "up", "s3": "h:9000" },
@@ -359,12 +362,12 @@ fn clients_learn_addresses_from_the_list_and_from_the_nodes() {
 
 #[test]
 fn doors_that_seem_to_have_one_address_are_not_told() {
-    let told =
+    let reporting =
         |id, instance| NodeHello { ports: DoorPorts { s3: Some(9000), flight: None }, ..hello(id, instance) };
     let mut node = Observed::with_list(&["a=h:1", "b=h:2", "c=h:3,s3=h:9001"]);
-    node.answered("h:1", told("a", 1));
+    node.answered("h:1", reporting("a", 1));
     assert_eq!(node.membership.known_nodes().nodes[0].s3.as_deref(), Some("h:9000"));
-    node.answered("h:2", told("b", 2));
+    node.answered("h:2", reporting("b", 2));
     let known = node.membership.known_nodes().nodes;
     let addresses: Vec<_> = known.iter().map(|node| node.s3.as_deref()).collect();
     assert_eq!(addresses, [None, None, Some("h:9001")]);
@@ -374,7 +377,7 @@ fn doors_that_seem_to_have_one_address_are_not_told() {
 #[test]
 fn nodes_that_run_queries_and_have_the_version_of_this_one_are_its_workers() {
     let mut node = Observed::with_list(&["a=h1:1", "b=h2:1", "c=h3:1", "d=h4:1"]);
-    let told = |id, instance| {
+    let reporting = |id, instance| {
         let ports = DoorPorts { s3: None, flight: Some(7) };
         NodeHello { ports, ..hello(id, instance) }
     };
@@ -385,10 +388,10 @@ fn nodes_that_run_queries_and_have_the_version_of_this_one_are_its_workers() {
     assert_eq!(doors(&node), [""; 0]);
 
     node.membership.set_ports(DoorPorts { s3: None, flight: Some(7) });
-    node.answered("h1:1", told("a", 1));
-    node.answered("h2:1", told("b", 2));
-    node.answered("h3:1", NodeHello { version: "2.0.0".to_owned(), ..told("c", 3) });
-    node.answered("h4:1", NodeHello { runs_queries: false, ..told("d", 4) });
+    node.answered("h1:1", reporting("a", 1));
+    node.answered("h2:1", reporting("b", 2));
+    node.answered("h3:1", NodeHello { version: "2.0.0".to_owned(), ..reporting("c", 3) });
+    node.answered("h4:1", NodeHello { runs_queries: false, ..reporting("d", 4) });
     assert_eq!(doors(&node), ["h1:7", "h2:7"]);
     assert_eq!(node.membership.flight_door("a").unwrap().to_string(), "h1:7");
     let peer = node.membership.peer_with_flight_door(|door| door.to_string() == "h2:7").unwrap();

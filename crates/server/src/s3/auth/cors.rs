@@ -31,13 +31,13 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<Htt
         .ok_or_else(|| forbidden(rules.is_empty()))?;
 
     let mut answer = HttpResponse::new(Body::empty());
-    let told = answer.headers_mut();
-    allow(told, rule, headers);
-    header_text::set(told, ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
+    let response_headers = answer.headers_mut();
+    allow(response_headers, rule, headers);
+    header_text::set(response_headers, ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
     if !asked.is_empty() {
-        header_text::set(told, ACCESS_CONTROL_ALLOW_HEADERS, &asked.join(", "));
+        header_text::set(response_headers, ACCESS_CONTROL_ALLOW_HEADERS, &asked.join(", "));
     }
-    header_text::set(told, ACCESS_CONTROL_MAX_AGE, &rule.max_age.as_secs().to_string());
+    header_text::set(response_headers, ACCESS_CONTROL_MAX_AGE, &rule.max_age.as_secs().to_string());
 
     Ok(answer)
 }

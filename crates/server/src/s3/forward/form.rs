@@ -109,9 +109,9 @@ async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse 
 
 /// Returns the headers that describe a stored object, from an answer that redirects to another page.
 fn described(answer: &HeaderMap) -> HeaderMap {
-    let is_told = |name: &HeaderName| *name == ETAG || name.as_str().starts_with("x-amz-");
-    let told = answer.iter().filter(|(name, _)| is_told(name));
-    let mut described: HeaderMap = told.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let is_descriptive = |name: &HeaderName| *name == ETAG || name.as_str().starts_with("x-amz-");
+    let descriptive = answer.iter().filter(|(name, _)| is_descriptive(name));
+    let mut described: HeaderMap = descriptive.map(|(name, value)| (name.clone(), value.clone())).collect();
     if !described.contains_key(ETAG)
         && let Some(page) = header_text::value(answer, &LOCATION).and_then(|page| Url::parse(page).ok())
         && let Some((_, etag)) = page.query_pairs().find(|(name, _)| name == "etag")
@@ -359,10 +359,10 @@ mod tests {
             let client = format!("{HEAD}bytes\r\n{ending}");
             let file = open(&client).await.file;
             let written = ForwardedForm::new("ours", &fields, file, Some(client.len() as u64)).unwrap();
-            let told = written.remaining.unwrap();
+            let remaining = written.remaining.unwrap();
             let pieces: Vec<Bytes> = written.try_collect().await.unwrap();
             let text = String::from_utf8(pieces.concat()).unwrap();
-            assert_eq!(text.len() as u64, told, "{ending:?}");
+            assert_eq!(text.len() as u64, remaining, "{ending:?}");
             let begin = HEAD.replace("--b", "--ours").replace("\"f\"", "\"file\"");
             let rest = text.strip_prefix(&format!("{begin}bytes\r\n")).unwrap();
             assert_eq!(rest.trim_end_matches(' '), expected.trim_end_matches(' '), "{ending:?}");

@@ -18,7 +18,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const MIN_PART: u64 = 5 * MIB;
 
 /// Interval at which a borrowing upload retries to reserve memory.
-const BORROW_AGAIN: Duration = Duration::from_millis(5);
+const BORROW_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Memory of all uploads. An upload, and with it its client, waits if none is free.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct UploadMemory {
     free_kib: Arc<Semaphore>,
     share: u64,
     /// Maximum bytes that a single upload may hold.
-    most: u64,
+    max_upload_bytes: u64,
     budget: Budget,
 }
 
@@ -40,12 +40,12 @@ impl UploadMemory {
     /// Creates the upload memory in the budget of the cache.
     pub(crate) fn beside(cache: &PageCache) -> Self {
         let share = cache.upload_share().map_or(MIN_PART, |share| share.as_u64());
-        let most = cache.largest_upload().map_or(MIN_PART, |most| most.as_u64());
-        Self::new(share, most, cache.budget().clone())
+        let max_upload_bytes = cache.largest_upload().map_or(MIN_PART, |bytes| bytes.as_u64());
+        Self::new(share, max_upload_bytes, cache.budget().clone())
     }
 
-    fn new(share: u64, most: u64, budget: Budget) -> Self {
-        Self { free_kib: Arc::new(Semaphore::new((share >> 10) as usize)), share, most, budget }
+    fn new(share: u64, max_upload_bytes: u64, budget: Budget) -> Self {
+        Self { free_kib: Arc::new(Semaphore::new((share >> 10) as usize)), share, max_upload_bytes, budget }
     }
 
     /// Returns the bytes that all uploads may hold together.
@@ -54,17 +54,17 @@ impl UploadMemory {
     }
 
     /// Returns the maximum bytes that one upload may hold.
-    pub(crate) fn most(&self) -> u64 {
-        self.most
+    pub(crate) fn max_upload_bytes(&self) -> u64 {
+        self.max_upload_bytes
     }
 
-    /// Waits for `bytes`, at most [`most`](Self::most). An upload takes all that it will need at once, so that two
-    /// uploads cannot wait for each other.
+    /// Waits for `bytes`, at most [`max_upload_bytes`](Self::max_upload_bytes). An upload takes all that it will need
+    /// at once, so that two uploads cannot wait for each other.
     pub(crate) async fn take(&self, bytes: u64) -> S3Result<UploadPermit> {
         let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
         let share = self.free_kib.clone().acquire_many_owned(kib).await;
         let share = share.map_err(|_| s3_error!(ServiceUnavailable))?;
-        let bytes = bytes.min(self.most);
+        let bytes = bytes.min(self.max_upload_bytes);
         // This reservation is never refused: the share is small, and bounds all uploads together.
         let mut reserved = vec![self.budget.hold(Holder::Uploads, bytes.min(self.share))];
         reserved.extend(self.borrow(bytes.saturating_sub(self.share)).await);
@@ -81,7 +81,7 @@ impl UploadMemory {
                     borrowed.push(reservation);
                     bytes -= piece;
                 }
-                None => tokio::time::sleep(BORROW_AGAIN).await,
+                None => tokio::time::sleep(BORROW_RETRY_INTERVAL).await,
             }
         }
 
@@ -108,10 +108,10 @@ impl PartBuffer {
         self.len
     }
 
-    /// Removes and returns the first `most` bytes.
-    pub(crate) fn take(&mut self, most: u64) -> PutPayload {
+    /// Removes and returns the first `limit` bytes.
+    pub(crate) fn take(&mut self, limit: u64) -> PutPayload {
         let mut taken = Vec::with_capacity(self.pieces.len());
-        let mut left = most.min(self.len);
+        let mut left = limit.min(self.len);
         self.len -= left;
         while left > 0 {
             let Some(mut piece) = self.pieces.pop_front() else { break };

@@ -194,15 +194,15 @@ pub(crate) async fn store(
     if incoming.length.is_some_and(|length| length > MAX_PUT) {
         return Err(too_large());
     }
-    let most = memory.most().min(WHOLE);
+    let limit = memory.max_upload_bytes().min(WHOLE);
     // A folder checks the condition when it renames the object into place, regardless of its size.
     let conditional = options.mode != PutMode::Overwrite && reader.origin().folder().is_none();
-    if conditional && incoming.length.is_some_and(|length| length > most) {
-        return Err(large_and_conditional(most));
+    if conditional && incoming.length.is_some_and(|length| length > limit) {
+        return Err(large_and_conditional(limit));
     }
 
     let cut = PartSizing::within(memory.share());
-    let small = incoming.length.filter(|length| *length <= most);
+    let small = incoming.length.filter(|length| *length <= limit);
     let _memory = memory.take(small.unwrap_or(cut.room)).await?;
     let held = incoming.gather(small.unwrap_or(cut.whole)).await?;
     if !incoming.ended {
@@ -261,8 +261,8 @@ pub(crate) async fn store_part(
         drop(memory);
     }
 
-    if length > memory.most() {
-        return Err(large_part(memory.most()));
+    if length > memory.max_upload_bytes() {
+        return Err(large_part(memory.max_upload_bytes()));
     }
     let _memory = memory.take(length).await?;
     let (payload, checksum) = incoming.whole(length).await?;
@@ -324,16 +324,16 @@ async fn one_done(parts: &mut JoinSet<object_store::Result<()>>) -> S3Result<()>
     }
 }
 
-fn large_and_conditional(most: u64) -> s3s::S3Error {
-    let most = ByteSize::bytes(most);
-    s3_error!(NotImplemented, "conditional writes of more than {most} are not supported")
+fn large_and_conditional(limit: u64) -> s3s::S3Error {
+    let limit = ByteSize::bytes(limit);
+    s3_error!(NotImplemented, "conditional writes of more than {limit} are not supported")
 }
 
-fn large_part(most: u64) -> s3s::S3Error {
-    let most = ByteSize::bytes(most);
+fn large_part(limit: u64) -> s3s::S3Error {
+    let limit = ByteSize::bytes(limit);
     s3_error!(
         EntityTooLarge,
-        "a part may have {most} at most: send smaller parts, or give the node more memory"
+        "a part may have {limit} at most: send smaller parts, or give the node more memory"
     )
 }
 

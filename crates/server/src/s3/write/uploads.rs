@@ -35,7 +35,7 @@ pub(crate) async fn list_parts(
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     let path = writable_path(&bucket.reader, &input.key)?;
 
-    let most = most("max-parts", input.max_parts)?;
+    let max_parts = max_listed("max-parts", input.max_parts)?;
     let after = number("part-number-marker", input.part_number_marker)?.unwrap_or_default();
 
     let parts = bucket.reader.list_parts(&path, &input.upload_id).await;
@@ -43,15 +43,15 @@ pub(crate) async fn list_parts(
     let mut parts: Vec<_> =
         parts.into_iter().filter(|part| i64::from(part.number) > i64::from(after)).collect();
 
-    let truncated = most > 0 && parts.len() > most as usize;
-    parts.truncate(most as usize);
+    let truncated = max_parts > 0 && parts.len() > max_parts as usize;
+    parts.truncate(max_parts as usize);
     let last = parts.last().map(|part| part.number as i32);
 
     Ok(S3Response::new(ListPartsOutput {
         bucket: Some(input.bucket),
         key: Some(input.key),
         upload_id: Some(input.upload_id),
-        max_parts: Some(most),
+        max_parts: Some(max_parts),
         part_number_marker: Some(after),
         next_part_number_marker: last.filter(|_| truncated),
         is_truncated: Some(truncated),
@@ -79,7 +79,7 @@ pub(crate) async fn list_uploads(
         return Err(s3_error!(NotImplemented, "uploads are listed without a delimiter"));
     }
 
-    let most = most("max-uploads", input.max_uploads)?;
+    let max_uploads = max_listed("max-uploads", input.max_uploads)?;
     let encoding = encoding(input.encoding_type.as_ref())?;
 
     let uploads = bucket.reader.list_uploads().await;
@@ -98,8 +98,8 @@ pub(crate) async fn list_uploads(
     let id = input.upload_id_marker.as_deref();
     uploads.retain(|upload| upload.path.starts_with(prefix) && is_after(upload, key, id));
 
-    let truncated = most > 0 && uploads.len() > most as usize;
-    uploads.truncate(most as usize);
+    let truncated = max_uploads > 0 && uploads.len() > max_uploads as usize;
+    uploads.truncate(max_uploads as usize);
     let next =
         uploads.last().filter(|_| truncated).map(|last| (encoding.apply(last.path.clone()), last.id.clone()));
     let (next_key_marker, next_upload_id_marker) = next.unzip();
@@ -112,7 +112,7 @@ pub(crate) async fn list_uploads(
         upload_id_marker: input.upload_id_marker,
         next_key_marker,
         next_upload_id_marker,
-        max_uploads: Some(most),
+        max_uploads: Some(max_uploads),
         is_truncated: Some(truncated),
         encoding_type: input.encoding_type,
         uploads: Some(uploads.into_iter().map(|found| upload(found, encoding)).collect()),
@@ -142,7 +142,7 @@ fn unknown() -> S3Error {
     s3_error!(NotImplemented, "the uploads of this bucket are the origin's own: ask the origin for them")
 }
 
-fn most(name: &str, asked: Option<i32>) -> S3Result<i32> {
+fn max_listed(name: &str, asked: Option<i32>) -> S3Result<i32> {
     Ok(number(name, asked)?.unwrap_or(MAX_LISTED).min(MAX_LISTED))
 }
 

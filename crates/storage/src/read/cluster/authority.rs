@@ -137,14 +137,14 @@ impl ReadThrough {
             _ => false,
         };
         if let Some(before) = before.filter(|_| is_replaced) {
-            self.tell_holders(&[before]).await;
+            self.notify_holders(&[before]).await;
         }
         answer.map(|known| known.shared_by(None))
     }
 
     /// Tells the peers that hold any of the descriptions to forget them. Gives up on peers that do not answer in
     /// time.
-    pub(crate) async fn tell_holders(&self, known: &[Arc<ObjectInfo>]) {
+    pub(crate) async fn notify_holders(&self, known: &[Arc<ObjectInfo>]) {
         let holders = |known: &Arc<ObjectInfo>| Some((known.path.to_string(), known.holders.clone()?));
         let kept: Vec<_> = known.iter().filter_map(holders).collect();
         if kept.is_empty() {
@@ -154,16 +154,16 @@ impl ReadThrough {
         // Runs in a task of its own: no caller may see a newer version before it has ended, even if this caller is
         // gone.
         let store = self.clone();
-        let telling = tokio::spawn(traced(async move {
+        let notifying = tokio::spawn(traced(async move {
             let Some(cluster) = store.cluster() else { return };
-            let tell = |told: BTreeMap<PeerId, Vec<String>>| async move {
+            let notify = |paths_by_peer: BTreeMap<PeerId, Vec<String>>| async move {
                 let each =
                     |(peer, paths)| async move { cluster.tell(&peer, paths, ChangeAudience::Holder).await };
-                join_all(told.into_iter().map(each)).await;
+                join_all(paths_by_peer.into_iter().map(each)).await;
             };
-            VersionHolders::close_all(kept, tell).await;
+            VersionHolders::close_all(kept, notify).await;
         }));
-        if let Err(error) = telling.await {
+        if let Err(error) = notifying.await {
             tracing::warn!(%error, "peers not told of a change");
         }
     }
@@ -185,10 +185,10 @@ impl ReadThrough {
             }
         }
 
-        let told = by_authority
+        let notifications = by_authority
             .into_iter()
             .map(|(peer, paths)| async move { cluster.tell(&peer, paths, ChangeAudience::Authority).await });
-        join_all(told).await;
+        join_all(notifications).await;
         self.replace(paths).await;
     }
 
@@ -227,9 +227,9 @@ impl ReadThrough {
             }
         }
 
-        self.tell_holders(&known).await;
+        self.notify_holders(&known).await;
         for before in &known {
-            if self.versions().forget_told(before) {
+            if self.versions().forget_notified(before) {
                 self.versions().in_use.end(&before.path);
                 self.drop_pages(before);
             }

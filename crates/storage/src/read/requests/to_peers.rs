@@ -43,7 +43,7 @@ const LATE_READS: u32 = 3;
 const LOST_READS: u32 = 8;
 
 /// Maximum replaced objects per notification of a peer.
-const MAX_PATHS_TOLD: usize = 1_000;
+const MAX_PATHS_PER_NOTIFICATION: usize = 1_000;
 
 /// Sends requests to peers.
 #[derive(Debug)]
@@ -332,12 +332,12 @@ impl PeerRequests {
         };
         // The notification of a deleted bucket names no path.
         let parts: Vec<&[String]> =
-            if paths.is_empty() { vec![&paths] } else { paths.chunks(MAX_PATHS_TOLD).collect() };
-        let told = parts.into_iter().map(|paths| {
+            if paths.is_empty() { vec![&paths] } else { paths.chunks(MAX_PATHS_PER_NOTIFICATION).collect() };
+        let notifications = parts.into_iter().map(|paths| {
             let change = PathsChanged { paths: paths.to_vec(), to };
             self.call(peer, deadline, self.peers.tell(peer, change))
         });
-        if let Err(error) = try_join_all(told).await {
+        if let Err(error) = try_join_all(notifications).await {
             tracing::warn!(%peer, %error, "peer not told of replaced objects: it may show the former ones for a while");
         }
     }

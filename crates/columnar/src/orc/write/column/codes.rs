@@ -138,7 +138,7 @@ impl DictionaryStringEncoder {
             let map = &self.map;
             self.rows.extend(keys.iter().map(|key| map.get(key.as_usize()).copied().unwrap_or(UNKNOWN)));
             let added = self.rows.get(before..).unwrap_or_default();
-            if added.iter().fold(0, |most, code| most.max(*code)) < UNKNOWN {
+            if added.iter().fold(0, |max, code| max.max(*code)) < UNKNOWN {
                 return Ok(());
             }
 

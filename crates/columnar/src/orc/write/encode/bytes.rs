@@ -44,9 +44,9 @@ fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosit
             out.extend([(repeated - RUN.start()) as u8, first]);
             repeated
         } else {
-            let most = rest.get(..MAX_LITERALS).unwrap_or(rest);
-            let run = most.windows(3).position(|three| matches!(three, [a, b, c] if a == b && b == c));
-            let literals = most.get(..run.unwrap_or(most.len())).unwrap_or(most);
+            let window = rest.get(..MAX_LITERALS).unwrap_or(rest);
+            let run = window.windows(3).position(|three| matches!(three, [a, b, c] if a == b && b == c));
+            let literals = window.get(..run.unwrap_or(window.len())).unwrap_or(window);
             out.push((literals.len() as u8).wrapping_neg());
             out.extend_from_slice(literals);
             literals.len()

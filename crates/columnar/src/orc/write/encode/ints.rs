@@ -248,17 +248,17 @@ pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u
 fn repeat_that_pays(numbers: &[i64], each: usize, packing: RleV2Options) -> Option<Range<usize>> {
     // No shorter repeat pays, and every repeat of at least that length covers one of the positions probed at this
     // distance.
-    let least = (MIN_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
-    let mut probe = least - 1;
+    let min_len = (MIN_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
+    let mut probe = min_len - 1;
     while let Some(value) = numbers.get(probe) {
         let is_same = |number: &&i64| *number == value;
         let start = probe - numbers.iter().take(probe).rev().take_while(is_same).count();
         let end = probe + numbers.iter().skip(probe).take_while(is_same).count();
         let times = end - start;
-        if times >= least && repeat_bits(*value, times, packing) + REPEAT_ALONE_BITS < times * each {
+        if times >= min_len && repeat_bits(*value, times, packing) + REPEAT_ALONE_BITS < times * each {
             return Some(start..end);
         }
-        probe = end + least - 1;
+        probe = end + min_len - 1;
     }
 
     None

@@ -37,8 +37,8 @@ async fn types_that_the_format_has_not_are_errors_that_name_the_column() {
 
 #[tokio::test]
 async fn values_that_do_not_fit_are_errors_that_name_the_column() {
-    let most = 10_i128.pow(38) - 1;
-    let wide = Decimal256Array::from(vec![i256::from_i128(most), i256::from_i128(i128::MAX)]);
+    let max_decimal = 10_i128.pow(38) - 1;
+    let wide = Decimal256Array::from(vec![i256::from_i128(max_decimal), i256::from_i128(i128::MAX)]);
     let long = Decimal128Array::from(vec![100_000]).with_data_type(DataType::Decimal128(5, 2));
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(UInt64Array::from(vec![1, i64::MAX as u64 + 1])),

@@ -155,10 +155,10 @@ async fn fields_have_options_of_their_own() {
     }
 
     let batch = of("x", outer);
-    for (path, told) in [("x.in.c", "booleans"), ("x.in.e", "no column x.in.e"), ("in", "no column in")] {
+    for (path, expected) in [("x.in.c", "booleans"), ("x.in.e", "no column x.in.e"), ("in", "no column in")] {
         let options = OrcOptions::default().with_column(path, column().with_bloom_filter(0.1));
         let error = write(std::slice::from_ref(&batch), options).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

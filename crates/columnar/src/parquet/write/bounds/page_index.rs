@@ -47,12 +47,12 @@ impl PageIndexBuilder {
             // Values of fixed length keep that length, since readers ignore shorter bounds.
             _ => vec![MAX_BYTES; values.len()],
         };
-        let least = lengths(bounds().map(|(min, _)| min.as_slice()).collect());
-        let greatest = lengths(bounds().map(|(_, max)| max.as_slice()).collect());
+        let min_lengths = lengths(bounds().map(|(min, _)| min.as_slice()).collect());
+        let max_lengths = lengths(bounds().map(|(_, max)| max.as_slice()).collect());
         let cut: Vec<ByteBounds> = bounds()
-            .zip(least.into_iter().zip(greatest))
-            .map(|((min, max), (least, greatest))| {
-                (order.cut_min(min, least).0, order.cut_max(max, greatest).0)
+            .zip(min_lengths.into_iter().zip(max_lengths))
+            .map(|((min, max), (min_len, max_len))| {
+                (order.cut_min(min, min_len).0, order.cut_max(max, max_len).0)
             })
             .collect();
         let mut index = ColumnIndexBuilder::new(self.physical);

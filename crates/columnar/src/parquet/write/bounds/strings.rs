@@ -35,12 +35,12 @@ impl StringBounds {
 
         match &mut self.chunk {
             None => self.chunk = Some((min.to_vec(), max.to_vec())),
-            Some((least, greatest)) => {
-                if min < least.as_slice() {
-                    *least = min.to_vec();
+            Some((chunk_min, chunk_max)) => {
+                if min < chunk_min.as_slice() {
+                    *chunk_min = min.to_vec();
                 }
-                if max > greatest.as_slice() {
-                    *greatest = max.to_vec();
+                if max > chunk_max.as_slice() {
+                    *chunk_max = max.to_vec();
                 }
             }
         }

@@ -85,12 +85,12 @@ impl PlainValueOrder {
         self.key(a).cmp(&self.key(b)).then_with(|| self.compare_rest(a, b))
     }
 
-    /// Returns a lower bound of at most `most` bytes, and whether it is exact.
-    pub(crate) fn cut_min(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
+    /// Returns a lower bound of at most `max_len` bytes, and whether it is exact.
+    pub(crate) fn cut_min(self, value: &[u8], max_len: usize) -> (Vec<u8>, bool) {
         match self {
-            Self::Bytes { text } if value.len() > most => {
+            Self::Bytes { text } if value.len() > max_len => {
                 let is_inside = |at: usize| text && value.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
-                let end = (0..=most).rev().find(|at| !is_inside(*at)).unwrap_or(0);
+                let end = (0..=max_len).rev().find(|at| !is_inside(*at)).unwrap_or(0);
                 (value.get(..end).unwrap_or_default().to_vec(), false)
             }
             // A search for zero must find both zeros.
@@ -99,12 +99,12 @@ impl PlainValueOrder {
         }
     }
 
-    /// Returns an upper bound, and whether it is exact. The bound has at most `most` bytes, unless no such bound
+    /// Returns an upper bound, and whether it is exact. The bound has at most `max_len` bytes, unless no such bound
     /// exists.
-    pub(crate) fn cut_max(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
+    pub(crate) fn cut_max(self, value: &[u8], max_len: usize) -> (Vec<u8>, bool) {
         match self {
-            Self::Bytes { text } if value.len() > most => {
-                let (cut, _) = self.cut_min(value, most);
+            Self::Bytes { text } if value.len() > max_len => {
+                let (cut, _) = self.cut_min(value, max_len);
                 let larger = if text { larger_text(&cut) } else { larger_bytes(cut) };
                 larger.map_or_else(|| (value.to_vec(), true), |larger| (larger, false))
             }

@@ -84,12 +84,12 @@ impl DictionaryChunkEncoder {
     }
 
     pub(crate) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
-        let most = self.plan.dictionary_bytes;
+        let max_bytes = self.plan.dictionary_bytes;
         let is_ordered = self.plan.is_ordered;
         let is_begun = self.pages.rows() + self.rows.count() > 0;
-        if !is_begun && (most == 0 || !self.codebook.serves(arrays, is_ordered)) {
+        if !is_begun && (max_bytes == 0 || !self.codebook.serves(arrays, is_ordered)) {
             self.codebook = Codebook::new(&self.descriptor)?;
-            self.codebook.take_dictionary(arrays, most, is_ordered)?;
+            self.codebook.take_dictionary(arrays, max_bytes, is_ordered)?;
         }
 
         for array in arrays {
@@ -111,16 +111,17 @@ impl DictionaryChunkEncoder {
         Ok(())
     }
 
-    /// Appends rows that arrive as values, while the dictionary has at most `most` bytes; returns the number of rows.
-    pub(crate) fn write_values(&mut self, array: &ArrayRef, most: usize) -> Result<usize, String> {
+    /// Appends rows that arrive as values, while the dictionary has at most `max_bytes` bytes; returns the number of
+    /// rows.
+    pub(crate) fn write_values(&mut self, array: &ArrayRef, max_bytes: usize) -> Result<usize, String> {
         if !self.codebook.is_bytes() {
             return self.write_whole(array);
         }
 
         let mut start = 0;
-        while start < array.len() && self.codebook.bytes() <= most {
+        while start < array.len() && self.codebook.bytes() <= max_bytes {
             let some = array.slice(start, self.piece(array.len() - start));
-            let done = self.codebook.append_values(&some, most, &mut self.codes)?;
+            let done = self.codebook.append_values(&some, max_bytes, &mut self.codes)?;
             start += match some.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
                 None => {
                     self.rows.push_valid(done);

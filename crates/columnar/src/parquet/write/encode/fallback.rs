@@ -14,7 +14,7 @@ const FAILED: &str = "a column that failed before";
 /// Encoder of one column chunk.
 pub(crate) struct FallbackEncoder {
     /// Maximum bytes of the dictionary.
-    most: usize,
+    max_dictionary_bytes: usize,
     state: FallbackEncoderState,
 }
 
@@ -29,10 +29,10 @@ impl FallbackEncoder {
     pub(crate) fn new(
         descriptor: ColumnDescPtr,
         plan: ParquetEncoderOptions,
-        most: usize,
+        max_dictionary_bytes: usize,
     ) -> Result<Self, String> {
         Ok(Self {
-            most,
+            max_dictionary_bytes,
             state: FallbackEncoderState::Coded(Box::new(DictionaryChunkEncoder::new(
                 descriptor, plan, None,
             )?)),
@@ -79,7 +79,7 @@ impl FallbackEncoder {
             (_, None) => array.clone(),
         };
         if let FallbackEncoderState::Coded(coded) = &mut self.state {
-            let done = coded.write_values(array, self.most)?;
+            let done = coded.write_values(array, self.max_dictionary_bytes)?;
             if done == array.len() {
                 return Ok(());
             }

@@ -6,8 +6,8 @@ const BLOCK: usize = 32;
 const RUN: usize = 8;
 
 /// Returns the bit width of the largest code.
-pub(crate) fn width(most: u32) -> u8 {
-    (u32::BITS - most.leading_zeros()) as u8
+pub(crate) fn width(max_code: u32) -> u8 {
+    (u32::BITS - max_code.leading_zeros()) as u8
 }
 
 /// Appends codes of at most `width` bits.

@@ -35,7 +35,7 @@ fn is_bound(bound: Option<&[u8]>, value: Option<&str>, others: usize) -> bool {
 }
 
 /// Checks all claims of the file about its only column, which has texts.
-pub(super) fn assert_told_rightly(bytes: &Bytes, case: &str) {
+pub(super) fn assert_statistics(bytes: &Bytes, case: &str) {
     let metadata = reader(bytes).metadata().clone();
     let rows = read(bytes);
     let texts = rows.column(0).as_string::<i32>();
@@ -45,14 +45,14 @@ pub(super) fn assert_told_rightly(bytes: &Bytes, case: &str) {
         let count = group.num_rows() as usize;
         let some = texts.slice(start, count);
         start += count;
-        let Some(Statistics::ByteArray(told)) = group.column(0).statistics() else { panic!("{case}") };
+        let Some(Statistics::ByteArray(statistics)) = group.column(0).statistics() else { panic!("{case}") };
         let distinct: BTreeSet<&str> = some.iter().flatten().collect();
         // The number of distinct values without codes is not known.
         let known = is_only_codes(group).then_some(distinct.len() as u64);
-        assert_eq!(told.distinct_count(), known, "{case}: row group {at}");
-        assert_eq!(told.null_count_opt(), Some(some.null_count() as u64), "{case}: row group {at}");
-        assert_eq!(told.min_bytes_opt(), distinct.first().map(|text| text.as_bytes()), "{case}: {at}");
-        assert_eq!(told.max_bytes_opt(), distinct.last().map(|text| text.as_bytes()), "{case}: {at}");
+        assert_eq!(statistics.distinct_count(), known, "{case}: row group {at}");
+        assert_eq!(statistics.null_count_opt(), Some(some.null_count() as u64), "{case}: row group {at}");
+        assert_eq!(statistics.min_bytes_opt(), distinct.first().map(|text| text.as_bytes()), "{case}: {at}");
+        assert_eq!(statistics.max_bytes_opt(), distinct.last().map(|text| text.as_bytes()), "{case}: {at}");
 
         let ColumnIndexMetaData::BYTE_ARRAY(index) = &metadata.column_index().unwrap()[at][0] else {
             panic!()
@@ -83,7 +83,7 @@ async fn a_dictionary_that_all_row_groups_need_is_the_same_in_all() {
     for version_2 in [false, true] {
         let options = options.clone().with_version_2(version_2);
         let bytes = assert_comes_back(std::slice::from_ref(&batch), options).await;
-        assert_told_rightly(&bytes, "shared");
+        assert_statistics(&bytes, "shared");
         let metadata = reader(&bytes).metadata().clone();
         let page = |group: &RowGroupMetaData| {
             let start = group.column(0).dictionary_page_offset().unwrap() as usize;
@@ -102,7 +102,7 @@ async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
     let sorted = of_keys(&values, (0..40_000).map(|row| Some(row / 4)));
     let options = ParquetOptions::default().with_row_group_rows(10_000).with_page_rows(900);
     let bytes = assert_comes_back(&[sorted], options.clone()).await;
-    assert_told_rightly(&bytes, "sorted");
+    assert_statistics(&bytes, "sorted");
     let groups = reader(&bytes).metadata().row_groups().to_vec();
     let few = groups.iter().map(dictionary_bytes).max().unwrap();
 
@@ -116,7 +116,7 @@ async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
     let keys = (0..40_000).chain((0..80_000).map(|row| row % 1_000)).map(|row| Some(row % 10_000));
     let options = options.with_row_group_rows(40_000);
     let bytes = assert_comes_back(&[of_keys(&values, keys)], options).await;
-    assert_told_rightly(&bytes, "less");
+    assert_statistics(&bytes, "less");
     let groups = reader(&bytes).metadata().row_groups().to_vec();
     let sizes: Vec<i64> = groups.iter().map(dictionary_bytes).collect();
     assert!(sizes[1] <= sizes[0] && sizes[2] < all / 5, "{sizes:?}");
@@ -142,7 +142,7 @@ async fn equal_rows_make_equal_files_where_that_is_asked_for() {
         files.push(assert_comes_back(batches, options.clone().with_reproducible(true)).await);
     }
     assert!(files.iter().all(|file| *file == files[0]));
-    assert_told_rightly(&files[0], "reproducible");
+    assert_statistics(&files[0], "reproducible");
     assert_ne!(assert_comes_back(&[turned], options.clone()).await, files[0]);
 }
 
@@ -217,7 +217,7 @@ async fn dictionaries_come_and_go_between_and_within_row_groups() {
             .with_page_rows(random.random_range(1..1_500))
             .with_memory(ByteSize::kib([64, 1024, 65_536][random.random_range(0..3_usize)]));
         let bytes = assert_comes_back(&batches, options).await;
-        assert_told_rightly(&bytes, &format!("seed {seed}"));
+        assert_statistics(&bytes, &format!("seed {seed}"));
     }
 }
 
@@ -232,8 +232,8 @@ async fn bounds_leave_out_what_is_no_number() {
     let metadata = reader(&bytes).metadata().clone();
 
     for group in metadata.row_groups() {
-        let Some(Statistics::Double(told)) = group.column(0).statistics() else { panic!() };
-        assert_eq!((told.min_opt(), told.max_opt()), (Some(&-149.0), Some(&149.0)));
+        let Some(Statistics::Double(statistics)) = group.column(0).statistics() else { panic!() };
+        assert_eq!((statistics.min_opt(), statistics.max_opt()), (Some(&-149.0), Some(&149.0)));
     }
 }
 
@@ -258,7 +258,7 @@ async fn a_dictionary_without_values_is_that_of_nulls() {
     let none: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
     let batches = [of_keys(&none, vec![None; 700]), of_keys(&none, vec![None; 700])];
     let bytes = assert_comes_back(&batches, ParquetOptions::default().with_row_group_rows(300)).await;
-    assert_told_rightly(&bytes, "no values");
+    assert_statistics(&bytes, "no values");
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn categories_keep_their_order_also_where_few_of_them_occur() {
     for rows in [3, 100] {
         let options = ParquetOptions::default().with_row_group_rows(rows);
         let bytes = assert_comes_back(&batches, options).await;
-        assert_told_rightly(&bytes, "categories");
+        assert_statistics(&bytes, "categories");
 
         for (at, found) in dictionaries(&bytes).iter().enumerate() {
             let begins = match (rows, at) {
@@ -352,5 +352,5 @@ async fn values_that_are_there_twice_are_no_categories() {
     let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "a", "c", "d", "e", "f", "g"]));
     let bytes = assert_comes_back(&[of_keys(&values, [Some(2), Some(3)])], ParquetOptions::default()).await;
     assert_eq!(dictionaries(&bytes), [["a", "c"]]);
-    assert_told_rightly(&bytes, "twice");
+    assert_statistics(&bytes, "twice");
 }

@@ -21,8 +21,11 @@ async fn intervals_have_months_days_and_milliseconds() {
         let metadata = reader_without_schema(&bytes).metadata().clone();
         let leaf = metadata.file_metadata().schema_descr().column(0);
         assert_eq!((leaf.converted_type(), leaf.type_length()), (ConvertedType::INTERVAL, 12));
-        let told = metadata.row_group(0).column(0).statistics();
-        assert!(told.is_none_or(|told| told.min_bytes_opt().is_none()), "they have no order");
+        let statistics = metadata.row_group(0).column(0).statistics();
+        assert!(
+            statistics.is_none_or(|statistics| statistics.min_bytes_opt().is_none()),
+            "they have no order"
+        );
         // The parquet crate reads days and milliseconds only.
         let batch = reader_without_schema(&bytes).build().unwrap().next().unwrap().unwrap();
         let found = batch.column(0).as_primitive::<IntervalDayTimeType>();

@@ -1,7 +1,7 @@
 //! Strings and bytes that arrive as values: codes, then plain values once there are too many.
 
 use super::{
-    codebooks::{assert_told_rightly, dictionary_bytes, is_only_codes},
+    codebooks::{assert_statistics, dictionary_bytes, is_only_codes},
     *,
 };
 
@@ -26,14 +26,14 @@ async fn few_values_become_codes_and_many_do_not() {
             let options = options.clone().with_version_2(version_2);
             let few = of("x", Arc::new(texts(100_000, 10_000, nulls)));
             let bytes = assert_comes_back(&[few], options.clone()).await;
-            assert_told_rightly(&bytes, "few");
+            assert_statistics(&bytes, "few");
             assert!(groups(&bytes).iter().all(|(size, is_only_codes)| *size < 600_000 && *is_only_codes));
             let many = of("x", Arc::new(texts(100_000, 100_000, nulls)));
             let some = [many.slice(0, 33_333), many.slice(33_333, 33_333), many.slice(66_666, 33_334)];
 
             for batches in [&[many][..], &some] {
                 let bytes = assert_comes_back(batches, options.clone()).await;
-                assert_told_rightly(&bytes, "many");
+                assert_statistics(&bytes, "many");
                 for (size, is_only_codes) in groups(&bytes).iter().take(1) {
                     assert!((1 << 20..1_200_000).contains(size), "{size}");
                     assert!(!is_only_codes);
@@ -76,7 +76,7 @@ async fn every_type_comes_back_however_it_is_cut() {
             .with_version_2(random.random_bool(0.5));
         let bytes = assert_comes_back(&batches, options).await;
         if *data_type == DataType::Utf8 {
-            assert_told_rightly(&bytes, &format!("seed {seed}"));
+            assert_statistics(&bytes, &format!("seed {seed}"));
         }
     }
 }

@@ -126,25 +126,26 @@ impl AdjacencyLayout {
     fn sort_stretch(&self, edges: &BufferedEdges, rows: &mut [u32]) {
         let key = |row: u32| self.aligned(edges.source.get(row), edges.destination.get(row));
         let keys = || rows.iter().map(|row| key(*row));
-        let (least, most) =
-            keys().fold((u64::MAX, 0), |(least, most), (major, _)| (least.min(major), most.max(major)));
+        let (min_major, max_major) =
+            keys().fold((u64::MAX, 0), |(min, max), (major, _)| (min.min(major), max.max(major)));
         let minor_bits = bits(keys().map(|(_, minor)| minor).max().unwrap_or(0));
         let place_bits = bits(rows.len() as u64);
-        let all_bits = bits(most.saturating_sub(least)) + minor_bits + place_bits;
+        let all_bits = bits(max_major.saturating_sub(min_major)) + minor_bits + place_bits;
         let places = (1_u64 << place_bits) - 1;
 
         if all_bits <= u64::BITS {
             let pack = |place: usize, row: u32| {
                 let (major, minor) = key(row);
                 // A shift by all bits would overflow, but nothing is left to shift then.
-                let major = (major - least).checked_shl(minor_bits).unwrap_or(0);
+                let major = (major - min_major).checked_shl(minor_bits).unwrap_or(0);
                 ((major | minor) << place_bits) | place as u64
             };
             sort_packed(rows, pack, |packed| (packed & places) as usize);
         } else if all_bits <= u128::BITS {
             let pack = |place: usize, row: u32| {
                 let (major, minor) = key(row);
-                ((u128::from(major - least) << minor_bits | u128::from(minor)) << place_bits) | place as u128
+                ((u128::from(major - min_major) << minor_bits | u128::from(minor)) << place_bits)
+                    | place as u128
             };
             sort_packed(rows, pack, |packed| (packed & u128::from(places)) as usize);
         } else {
@@ -176,9 +177,9 @@ fn sort_packed<K: Ord + Copy>(rows: &mut [u32], pack: impl Fn(usize, u32) -> K, 
     }
 }
 
-/// Returns the bits of numbers up to `most`.
-fn bits(most: u64) -> u32 {
-    u64::BITS - most.leading_zeros()
+/// Returns the bits of numbers up to `max`.
+fn bits(max: u64) -> u32 {
+    u64::BITS - max.leading_zeros()
 }
 
 /// Groups whole parts into stretches large enough for a thread.
@@ -257,10 +258,10 @@ mod tests {
 
     #[test]
     fn ends_of_any_width_are_sorted() {
-        let most = i64::MAX as u64;
-        let ends = [(most, most), (0, most), (most, 0), (0, most), (0, 0)];
+        let max = i64::MAX as u64;
+        let ends = [(max, max), (0, max), (max, 0), (0, max), (0, 0)];
         let arrangement =
-            AdjacencyLayout { order: AdjacencyOrder::OrderedBySource, part_size: most, vertices: most };
+            AdjacencyLayout { order: AdjacencyOrder::OrderedBySource, part_size: max, vertices: max };
         assert_eq!(arrangement.sort(&edges(&ends, u64::MAX), 2), [4, 1, 3, 2, 0]);
         let ends = [(0, 1 << 62), (1, 3)];
         assert_eq!(arrangement.sort(&edges(&ends, u64::MAX), 2), [0, 1]);

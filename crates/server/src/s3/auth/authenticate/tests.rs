@@ -157,8 +157,8 @@ async fn a_wrong_signature_is_told_what_was_verified() {
     let proxied = signed.clone().with_header("x-forwarded-host", "127.0.0.1:9000");
     let (code, xml) = refused(&signed.into_parts().unwrap(), &ours, now).await;
     assert_eq!(code, "SignatureDoesNotMatch");
-    for told in ["<StringToSign>AWS4-HMAC-SHA256", "<CanonicalRequest>GET", "host:other:9000", "us-east-1"] {
-        assert!(xml.contains(told), "{told}: {xml}");
+    for part in ["<StringToSign>AWS4-HMAC-SHA256", "<CanonicalRequest>GET", "host:other:9000", "us-east-1"] {
+        assert!(xml.contains(part), "{part}: {xml}");
     }
     assert!(!xml.contains("s3cr3t-token") && !xml.contains("secret of me"), "{xml}");
 

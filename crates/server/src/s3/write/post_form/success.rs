@@ -121,10 +121,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_learns_of_the_object_by_parameters() {
-        let told = "bucket=lake&key=a+b%26c&etag=%22e%22";
+        let query = "bucket=lake&key=a+b%26c&etag=%22e%22";
         for (page, expected) in [
-            ("http://h:1/p", format!("http://h:1/p?{told}")),
-            ("https://h/p?x=1#f", format!("https://h/p?x=1&{told}#f")),
+            ("http://h:1/p", format!("http://h:1/p?{query}")),
+            ("https://h/p?x=1#f", format!("https://h/p?x=1&{query}#f")),
         ] {
             let fields = [("redirect", page), ("success_action_status", "200")];
             assert_eq!(answered(&fields).await, (303, expected, String::new()));
