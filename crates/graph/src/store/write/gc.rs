@@ -63,7 +63,7 @@ impl CollectOptions {
     /// Allows a minimum age of less than an hour. All versions from the oldest that a snapshot or a writer of this
     /// [`GraphStore`] holds are then kept. No process may write, load or compact meanwhile, nor retry a commit
     /// afterwards, and writers of other processes must not continue. Default: false.
-    pub fn with_even_young(mut self, ignore_min_age: bool) -> Self {
+    pub fn with_even_young(mut self, even_young: bool) -> Self {
         self.ignore_min_age = even_young;
         self
     }
