@@ -2,6 +2,7 @@
 
 import engines
 import figures
+import guest_memory
 import queries
 import servers
 from suite import Bar
@@ -19,14 +20,15 @@ def run(programs, folder, options):
 
 def measured(source, scale, rounds, options):
     """Returns medians over rounds in which the engines take turns. The clock starts when a process is ready for its
-    query, so opening its tables is included. Each round begins with another engine: the free memory that a process
-    finds depends on the one before."""
+    query, so opening its tables is included. Each round begins with another engine, and free memory is touched before
+    each query: the memory that a process finds depends on the one before."""
 
     def times_of(text, check):
         times = {name: [] for name in engines.NAMES}
         for first in range(rounds):
             for name in engines.NAMES[first:] + engines.NAMES[:first]:
                 with engines.Engine(name, source, options) as engine:
+                    guest_memory.take_back()
                     milliseconds, rows = engine.ask(text)
                 check(name, rows)
                 times[name].append(milliseconds)
