@@ -18,7 +18,9 @@ import pyarrow as pa
 import stylobate as st
 
 
-def page_rank(offsets: np.ndarray, targets: np.ndarray, damping: float, tolerance: float, most: int) -> np.ndarray:
+def page_rank(
+    offsets: np.ndarray, targets: np.ndarray, damping: float, tolerance: float, max_iterations: int
+) -> np.ndarray:
     """The rank of each vertex; they add up to 1.
 
     Who has no edges gives to all alike. It ends when ranks change by less than the tolerance in all.
@@ -28,7 +30,7 @@ def page_rank(offsets: np.ndarray, targets: np.ndarray, damping: float, toleranc
     is_giving = degrees > 0
     sources = np.repeat(np.arange(vertices), degrees)
     ranks = np.full(vertices, 1 / vertices)
-    for _ in range(most):
+    for _ in range(max_iterations):
         shares = np.divide(ranks, degrees, out=np.zeros(vertices), where=is_giving)
         given = np.bincount(targets, weights=shares[sources], minlength=vertices)
         after = (1 - damping) / vertices + damping * (given + ranks[~is_giving].sum() / vertices)

@@ -17,8 +17,8 @@ LETTERS = string.ascii_letters + string.digits + " .-_/æ漢🙂"
 KEYS = pa.string(), pa.int64(), pa.date32()
 
 
-def text(chance: random.Random, most: int = 8) -> str:
-    return "".join(chance.choices(LETTERS, k=chance.randint(0, most)))
+def text(chance: random.Random, max_length: int = 8) -> str:
+    return "".join(chance.choices(LETTERS, k=chance.randint(0, max_length)))
 
 
 def plain_type(chance: random.Random) -> pa.DataType:
@@ -72,9 +72,9 @@ def value(chance: random.Random, type: pa.DataType) -> Any:
     if pa.types.is_dictionary(type):
         return chance.choice(["low", "mid", "high", ""])
     if pa.types.is_integer(type):
-        least = 0 if pa.types.is_unsigned_integer(type) else -(1 << (type.bit_width - 1))
-        most = (1 << (type.bit_width - (0 if pa.types.is_unsigned_integer(type) else 1))) - 1
-        return chance.choice([least, most, chance.randint(least, most), chance.randint(max(least, -3), 3)])
+        minimum = 0 if pa.types.is_unsigned_integer(type) else -(1 << (type.bit_width - 1))
+        maximum = (1 << (type.bit_width - (0 if pa.types.is_unsigned_integer(type) else 1))) - 1
+        return chance.choice([minimum, maximum, chance.randint(minimum, maximum), chance.randint(max(minimum, -3), 3)])
     if pa.types.is_floating(type):
         return chance.choice([0.0, -0.0, 1.5, float("inf"), chance.randint(-9, 9) / 4])
     if pa.types.is_boolean(type):

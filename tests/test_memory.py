@@ -19,7 +19,7 @@ from servers import Bucket, Node, Origin
 
 MIB = 1 << 20
 BUDGET = 128 * MIB
-MOST = BUDGET * 5 // 4 + 150 * MIB
+MAX_RSS = BUDGET * 5 // 4 + 150 * MIB
 SIZES = [8 * MIB] * 136 + [64 * MIB + 3] * 3
 
 
@@ -100,9 +100,9 @@ def test_memory_stays_within_the_budget(
     peak = node.memory("VmHWM")
     print(
         f"{kind}{' with a disk' if disk else ''}: {total >> 20} MiB in {seconds:.1f} s, idle {idle >> 20} MiB, "
-        f"median {sorted(samples)[len(samples) // 2] >> 20} MiB, peak {peak >> 20} MiB of {MOST >> 20} MiB allowed"
+        f"median {sorted(samples)[len(samples) // 2] >> 20} MiB, peak {peak >> 20} MiB of {MAX_RSS >> 20} MiB allowed"
     )
-    assert peak < MOST
+    assert peak < MAX_RSS
     stats = node.stats()
     assert stats["bytes"]["origin"] + stats["bytes"]["passed_through"] >= total // 2
     assert stats["cache"]["memory_used"] <= BUDGET

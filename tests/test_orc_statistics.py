@@ -123,12 +123,12 @@ def check(printed: dict[str, Any], column: pa.Array, where: str) -> None:
     said, true = said_of(printed, column.type), statistics(column)
     # For a long string, a prefix bounds the others.
     if "lowerBound" in said:
-        lower, least = said.pop("lowerBound").encode(), true.pop("min").encode()
-        assert len(lower) <= 1024 < len(least) and least.startswith(lower), where
+        lower, minimum = said.pop("lowerBound").encode(), true.pop("min").encode()
+        assert len(lower) <= 1024 < len(minimum) and minimum.startswith(lower), where
     if "upperBound" in said:
-        upper, greatest = said.pop("upperBound").encode(), true.pop("max").encode()
-        assert len(upper) <= 1025 < len(greatest) + 1 and upper > greatest, where
-        assert upper.decode()[:-1] == greatest.decode()[: len(upper.decode()) - 1], where
+        upper, maximum = said.pop("upperBound").encode(), true.pop("max").encode()
+        assert len(upper) <= 1025 < len(maximum) + 1 and upper > maximum, where
+        assert upper.decode()[:-1] == maximum.decode()[: len(upper.decode()) - 1], where
     if pa.types.is_floating(column.type):
         # Sums of floats depend on the order.
         size = math.fsum(abs(value) for value in column.drop_null().to_pylist())

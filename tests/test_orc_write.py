@@ -116,13 +116,13 @@ def admits(command: list[str], values: pa.Array) -> bool:
     if operator == "null":
         return values.null_count > 0
     bounds = pc.min_max(values)
-    kind, least, greatest = values.type, bounds["min"].as_py(), bounds["max"].as_py()
-    if least is None:
+    kind, minimum, maximum = values.type, bounds["min"].as_py(), bounds["max"].as_py()
+    if minimum is None:
         return False
     low, *high = [literal_of(literal, kind) for literal in literals]
     if operator == "less":
-        return least < low
-    return least <= (high or [low])[0] and greatest >= low
+        return minimum < low
+    return minimum <= (high or [low])[0] and maximum >= low
 
 
 def literal_of(text: str, kind: pa.DataType) -> Any:

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Capacity of the channel between the pulling thread and the consumer, in batches.
-const WAITING: usize = 2;
+const CHANNEL_CAPACITY: usize = 2;
 
 /// A stream of record batches that comes from Python.
 pub(crate) struct PythonBatchInput {
@@ -198,7 +198,7 @@ fn pulled(
 
     let panicked = |_| UnraisedError::new(ErrorClass::Stylobate, "data: the stream ended with an error");
     let _runtime = process.runtime().enter();
-    stream_from_thread(WAITING, pull, panicked)
+    stream_from_thread(CHANNEL_CAPACITY, pull, panicked)
 }
 
 /// Converts an error of the C interface, which keeps only the text of an exception.

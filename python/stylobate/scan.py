@@ -447,16 +447,16 @@ def content(data: Any) -> bytes:
     return bytes(read)
 
 
-def whole(name: str, value: object, least: int) -> int:
-    """Checks that a value is an integer of at least `least`."""
+def whole(name: str, value: object, minimum: int) -> int:
+    """Checks that a value is an integer of at least `minimum`."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
         raise TypeError(f"{name}: give a whole number, not {value!r}")
-    if number < least:
-        raise ConfigError(f"{name}: give {least} or more, not {number}")
+    if number < minimum:
+        raise ConfigError(f"{name}: give {minimum} or more, not {number}")
     return number
 
 

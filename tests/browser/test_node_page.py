@@ -68,12 +68,12 @@ class Page:
             "(e => e.id || `${e.tagName.toLowerCase()} ${(e.name || e.textContent).trim()}`)(document.activeElement)"
         )
 
-    def tab_to(self, what: str, most: int = 80) -> None:
+    def tab_to(self, what: str, max_presses: int = 80) -> None:
         """Presses Tab until the element has the focus."""
         passed = []
         while (focused := self.focused()) != what:
             passed.append(focused)
-            assert len(passed) < most, passed
+            assert len(passed) < max_presses, passed
             self.tab.press("Tab")
 
 

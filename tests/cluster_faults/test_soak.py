@@ -40,7 +40,7 @@ MIB = 1 << 20
 SECONDS = 60 * float(os.environ.get("STYLOBATE_SOAK_MINUTES", "0"))
 # A node is killed in each round, and all are restarted in every fifth; more often in a short run.
 ROUND_S = min(60.0, SECONDS / 4)
-ROLLING_EVERY = 5 if SECONDS >= 600 else 2
+ROUNDS_PER_RESTART = 5 if SECONDS >= 600 else 2
 # In a shorter run, memory grows as caches fill.
 MIN_FLAT_S = 600
 OVERWRITE_EVERY_S = (0.3, 1.5)
@@ -284,7 +284,7 @@ def disturb(cluster: FaultyCluster, load: Load, history: History, report: Report
         what = kill_a_node(cluster, rng)
         report.events["kill -9"] += 1
         cluster.wait_until_whole()
-        if number % ROLLING_EVERY == 0:
+        if number % ROUNDS_PER_RESTART == 0:
             what += f", {restart_all_in_turn(cluster, rng)}"
             report.events["rolling restarts"] += 1
 

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 SMALL_ROWS = [0, 1, 7, 64, 300, 1_000, 2_000, 3_000, 3_000]
 LARGE_ROWS = [66_000, 100_000, 150_000]
 # One table in this many is large.
-LARGE_EVERY = 60
-MOST_BYTES = 24 << 20
+TABLES_PER_LARGE = 60
+MAX_BYTES = 24 << 20
 # Maximum pool size for types whose values Python creates one by one.
 SLOW_POOL = 3_000
 
@@ -243,9 +243,9 @@ def floats(rng: random.Random, type_: pa.DataType, numpy: np.random.Generator, s
 
 def decimals(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
     """Returns decimals of up to all digits, or of a few."""
-    most = 10**type_.precision - 1
-    limit = rng.choice([most, most, min(most, 1_000)])
-    values = [most, -most, 0, -1][: size // 2]
+    maximum = 10**type_.precision - 1
+    limit = rng.choice([maximum, maximum, min(maximum, 1_000)])
+    values = [maximum, -maximum, 0, -1][: size // 2]
     values += [rng.randint(-limit, limit) for _ in range(size - len(values))]
     width = type_.bit_width // 8
     data = b"".join(value.to_bytes(width, "little", signed=True) for value in values)
@@ -311,14 +311,14 @@ def masked(nulls: np.ndarray | None) -> pa.Array | None:
     return None if nulls is None else pa.array(nulls)
 
 
-def draw(rng: random.Random, type_: pa.DataType, rows: int, most: int) -> tuple[pa.Array, np.ndarray]:
-    """Returns a pool of at most `most` values, and the index of each row's value."""
+def draw(rng: random.Random, type_: pa.DataType, rows: int, max_values: int) -> tuple[pa.Array, np.ndarray]:
+    """Returns a pool of at most `max_values` values, and the index of each row's value."""
     numpy = np.random.default_rng(rng.getrandbits(64))
     pattern = rng.choice(["few", "few", "many", "constant", "sorted", "runs", "skewed", "distinct"])
     size = {"few": rng.randint(1, 20), "constant": 1, "many": rows // 2, "runs": rng.randint(1, 60)}.get(
         pattern, rows
     )
-    values = pool(rng, type_, max(1, min(size, most)), pattern == "sorted")
+    values = pool(rng, type_, max(1, min(size, max_values)), pattern == "sorted")
     size = len(values)
     if pattern == "distinct":
         at = np.arange(rows) % size
@@ -374,9 +374,9 @@ def list_offsets(rng: random.Random, rows: int, nulls: np.ndarray | None) -> np.
 
 def table(rng: random.Random, scalars: list[pa.DataType]) -> pa.Table:
     """Returns a table of a few columns, in one or several chunks."""
-    is_large = rng.randrange(LARGE_EVERY) == 0
-    most = rng.choice(LARGE_ROWS if is_large else SMALL_ROWS)
-    rows = rng.randint(most // 2 + 1, most) if most > 2 and not is_large else most
+    is_large = rng.randrange(TABLES_PER_LARGE) == 0
+    max_rows = rng.choice(LARGE_ROWS if is_large else SMALL_ROWS)
+    rows = rng.randint(max_rows // 2 + 1, max_rows) if max_rows > 2 and not is_large else max_rows
     width = rng.randint(1, 2) if is_large else rng.randint(1, 5)
     fields = [pa.field(f"c{at}", choose_type(rng, scalars, 1 if is_large else 3)) for at in range(width)]
     cuts = sorted(rng.randint(0, rows) for _ in range(rng.choice([0, 0, 0, 1, 2])))
@@ -391,7 +391,7 @@ def table(rng: random.Random, scalars: list[pa.DataType]) -> pa.Table:
             fields[at] = field.with_nullable(False)
     made = pa.table(columns, schema=pa.schema(fields))
     # Lists of long strings are cut, so that no file takes longer than a hundred others.
-    return made if made.nbytes < MOST_BYTES else made.slice(0, rows // 8)
+    return made if made.nbytes < MAX_BYTES else made.slice(0, rows // 8)
 
 
 # Writer options.

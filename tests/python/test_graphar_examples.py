@@ -53,7 +53,7 @@ def test_breadth_first_search_finds_the_shortest_paths(oracle: Oracle, theirs: n
 
 def test_page_rank_finds_the_ranks(oracle: Oracle, theirs: nx.DiGraph) -> None:
     csr = map(np.asarray, st.open_graph(oracle.path).edges(*KNOWS).to_csr())
-    found = example("graphar_pagerank").page_rank(*csr, damping=0.85, tolerance=1e-12, most=500)
+    found = example("graphar_pagerank").page_rank(*csr, damping=0.85, tolerance=1e-12, max_iterations=500)
     expected = nx.pagerank(theirs, tol=1e-12, max_iter=500)
     assert found == pytest.approx([expected[vertex] for vertex in range(903)], abs=1e-9)
 

@@ -11,7 +11,7 @@ import stylobate as st
 
 BATCHES, ROWS = 120, 100_000
 # Sorted by both ends in memory, the edges would take 576 MB.
-MOST_MEBIBYTES = 400
+MAX_MEBIBYTES = 400
 WRITE = """
 import re, sys
 import numpy as np
@@ -45,7 +45,7 @@ def test_many_edges_are_sorted_in_little_memory(tmp_path: Path) -> None:
     environment = {**os.environ, "MIMALLOC_PURGE_DELAY": "0", "MIMALLOC_ALLOW_THP": "0"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout) < MOST_MEBIBYTES
+    assert int(run.stdout) < MAX_MEBIBYTES
     edges = st.open_graph(tmp_path / "g").edges("person", "knows", "person")
     assert edges.count == BATCHES * ROWS
     assert 60 < edges.neighbors([7]).num_rows < 200

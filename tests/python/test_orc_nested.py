@@ -199,12 +199,12 @@ def test_java_seeks_in_nested_columns(files: list[Path], tmp_path: Path) -> None
 
 # Random tables.
 
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 
 
 def is_printable(case: Case) -> bool:
     """Returns whether it is short enough to print, without days in years that do not have four digits."""
-    return 0 < case.table.nbytes < MOST_BYTES and not any("date32" in str(field.type) for field in case.table.schema)
+    return 0 < case.table.nbytes < MAX_BYTES and not any("date32" in str(field.type) for field in case.table.schema)
 
 
 @needs_java

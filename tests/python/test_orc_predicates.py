@@ -194,20 +194,20 @@ class Leaf(NamedTuple):
             return True, True
         if self.how == "null":
             return has_null, True
-        least, greatest = order(min(values), -0.0), order(max(values), 0.0)
+        minimum, maximum = order(min(values), -0.0), order(max(values), 0.0)
         literals = [order(literal, literal) for literal in self.literals]
         first, last = literals[0], literals[-1]
         if self.how == "less":
-            return least < first, greatest >= first
+            return minimum < first, maximum >= first
         if self.how == "most":
-            return least <= first, greatest > first
+            return minimum <= first, maximum > first
         if self.how == "between":
-            is_within = first <= least and (last > greatest or last == greatest > least)
-            return first <= greatest and last >= least, not is_within
-        may_be = any(least <= literal <= greatest for literal in literals)
+            is_within = first <= minimum and (last > maximum or last == maximum > minimum)
+            return first <= maximum and last >= minimum, not is_within
+        may_be = any(minimum <= literal <= maximum for literal in literals)
         if may_be and self.column in filtered:
             return not values.isdisjoint(self.literals), True
-        return may_be, not (may_be and least == greatest)
+        return may_be, not (may_be and minimum == maximum)
 
 
 class Join:

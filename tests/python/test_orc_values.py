@@ -54,9 +54,9 @@ def of_width(rng: random.Random, width: int, is_signed: bool) -> int:
     return -1 - size if rng.random() < 0.5 else size
 
 
-def wide_runs(rng: random.Random, most: int, is_signed: bool = True) -> dict[str, list[int]]:
-    """Returns numbers of up to `most` bits, in blocks that are one run each: of every kind and width."""
-    low, high = (-1 << most - 1, (1 << most - 1) - 1) if is_signed else (0, (1 << most) - 1)
+def wide_runs(rng: random.Random, max_width: int, is_signed: bool = True) -> dict[str, list[int]]:
+    """Returns numbers of up to `max_width` bits, in blocks that are one run each: of every kind and width."""
+    low, high = (-1 << max_width - 1, (1 << max_width - 1) - 1) if is_signed else (0, (1 << max_width) - 1)
 
     def any_number(width: int) -> int:
         return of_width(rng, width, is_signed)
@@ -78,21 +78,21 @@ def wide_runs(rng: random.Random, most: int, is_signed: bool = True) -> dict[str
         return rising([1 << width - 1 | rng.getrandbits(width - 1) for _ in range(RUN)])
 
     def repeats() -> Iterator[int]:
-        for width, count in itertools.product(range(1, most + 1), range(1, 13)):
+        for width, count in itertools.product(range(1, max_width + 1), range(1, 13)):
             yield from [any_number(width)] * count
-            yield from [any_number(most) for _ in range(rng.randint(1, 3))]
+            yield from [any_number(max_width) for _ in range(rng.randint(1, 3))]
 
-    widths, rises = range(1, most + 1), range(1, most - 9)
+    widths, rises = range(1, max_width + 1), range(1, max_width - 9)
     # A patch has 56 bits at most.
     splits = [
         (width, patch)
-        for width in range(1, most - 2)
-        for patch in sorted({rng.randint(2, min(56, most - width - 1)), min(56, most - width - 1)})
+        for width in range(1, max_width - 2)
+        for patch in sorted({rng.randint(2, min(56, max_width - width - 1)), min(56, max_width - width - 1)})
     ]
     made = {
         "direct": [any_number(width) for width in widths for _ in range(RUN)],
         "patched": [number for width, patch in splits for number in patched(width, patch)],
-        "patches": [number for patch in range(1, min(57, most - 5)) for number in patched(4, patch)],
+        "patches": [number for patch in range(1, min(57, max_width - 5)) for number in patched(4, patch)],
         "rising": [number for width in rises for number in uneven(width)],
         "falling": [number for width in rises for number in reversed(uneven(width))],
         "steady": [number for width in rises for number in rising([rng.getrandbits(width)] * RUN)],
@@ -171,19 +171,19 @@ def test_numbers_without_a_sign_are_read_in_runs_of_every_kind_and_width(tmp_pat
     # The lengths of lists are runs, too.
     parts = [part for name in columns for part in ([name, ""] if name.startswith("list") else [name])]
     sections = {"time": "SECONDARY", "code": "DATA", "text": "LENGTH", "list": "LENGTH"}
-    for kind, most in (("time", 32), ("code", 12), ("text", 8), ("list", 6)):
+    for kind, max_width in (("time", 32), ("code", 12), ("text", 8), ("list", 6)):
         numbers = {name: number for number, name in enumerate(parts, 1) if name.startswith(kind)}
         found = runs_of(path, numbers, sections[kind])
         for name in numbers:
             assert sum(run.count for run in found[name]) == len(columns[name]), name
         # Three bits of fractions count trailing zeros.
-        direct = {width for width in WIDTHS if (4 if kind == "time" else 0) < width <= most}
+        direct = {width for width in WIDTHS if (4 if kind == "time" else 0) < width <= max_width}
         assert widths(found[f"{kind}_direct"], "direct") >= direct
         assert len(widths(found[f"{kind}_patched"], "patched base")) >= len(direct) // 2
         assert widths(found[f"{kind}_sorted"], "delta")
         assert widths(found[f"{kind}_constant"], "delta") == {0}
         repeats = {(run.width, run.count) for run in found[f"{kind}_repeats"] if run.kind == "short repeat"}
-        assert repeats >= set(itertools.product(range(1, (most + 7) // 8), range(3, 11)))
+        assert repeats >= set(itertools.product(range(1, (max_width + 7) // 8), range(3, 11)))
 
 
 @needs_java
@@ -218,11 +218,11 @@ def test_decimals_of_every_size_are_read(tmp_path: Path) -> None:
     columns = {}
     for precision in range(1, 39):
         for scale in range(precision + 1):
-            most = 10**precision - 1
-            digits = [0, 1, -1, most, -most, None, most // 9, -(10 ** (precision - 1)), 10 ** (precision // 2)]
-            digits += [rng.randint(-most, most) for _ in range(8)]
+            limit = 10**precision - 1
+            digits = [0, 1, -1, limit, -limit, None, limit // 9, -(10 ** (precision - 1)), 10 ** (precision // 2)]
+            digits += [rng.randint(-limit, limit) for _ in range(8)]
             digits += [-1 << 63, (1 << 63) - 1, 1 << 63, -1 - (1 << 63)] if precision > 18 else []
-            digits = [digit if digit is None or abs(digit) <= most else None for digit in (digits + [None] * 4)[:21]]
+            digits = [digit if digit is None or abs(digit) <= limit else None for digit in (digits + [None] * 4)[:21]]
             values = [digit if digit is None else EXACT.scaleb(decimal.Decimal(digit), -scale) for digit in digits]
             columns[f"d{precision}_{scale}"] = pa.array(values, pa.decimal128(precision, scale))
     assert len(columns) == 38 * 39 // 2 + 38
@@ -304,9 +304,9 @@ def test_texts_of_fixed_lengths_are_read(tmp_path: Path) -> None:
     types = ["char(1)", "char(4)", "char(255)", "varchar(1)", "varchar(4)", "varchar(65535)", "string"]
     fields, columns = [], []
     for type_ in types:
-        most = int(type_.partition("(")[2].rstrip(")") or 1_000)
-        values = [value if value is None or len(value) <= most else value[:most] for value in given * 50]
-        values += ["ä" * min(most, 200), "x" * most]
+        max_length = int(type_.partition("(")[2].rstrip(")") or 1_000)
+        values = [value if value is None or len(value) <= max_length else value[:max_length] for value in given * 50]
+        values += ["ä" * min(max_length, 200), "x" * max_length]
         coded = pa.dictionary(pa.int8(), pa.string())
         for name, inner in (("top", pa.string()), ("large", pa.large_string()), ("coded", coded)):
             fields.append(pa.field(f"{name} {type_}", inner, metadata={"orc.type": type_}))

@@ -277,8 +277,8 @@ def test_a_scan_goes_to_another_process(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["limit", "batch_rows", "threads"])
 def test_numbers_that_are_none_or_too_small_are_refused_by_name(path: Path, name: str) -> None:
-    least = 0 if name == "limit" else 1
-    with pytest.raises(ValueError, match=f"^{name}: give {least} or more, not -1$"):
+    minimum = 0 if name == "limit" else 1
+    with pytest.raises(ValueError, match=f"^{name}: give {minimum} or more, not -1$"):
         st.scan(path, **{name: -1})
     for wrong in ("3", 1.5, True, [1]):
         with pytest.raises(TypeError, match=f"^{name}: give a whole number"):

@@ -182,9 +182,9 @@ def test_dictionaries_of_every_size_and_key_stay_dictionaries(
 ) -> None:
     path = tmp_path / "a.parquet"
     numpy = np.random.default_rng(5)
-    most = 2 ** (index.bit_width - (0 if pa.types.is_unsigned_integer(index) else 1))
+    max_distinct = 2 ** (index.bit_width - (0 if pa.types.is_unsigned_integer(index) else 1))
     for distinct in [1, 2, 3, 5, 17, 33, 128, 256, 257, 4_000, 70_000, 150_000]:
-        if distinct > most:
+        if distinct > max_distinct:
             continue
         rows = max(1_000, distinct + 7)
         codes = np.concatenate([np.arange(distinct), numpy.integers(0, distinct, rows - distinct)])

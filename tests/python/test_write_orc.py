@@ -152,9 +152,9 @@ def test_every_type_is_written(tmp_path: Path, type_: pa.DataType, rows: int) ->
 @pytest.mark.parametrize("index", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32()], ids=str)
 def test_dictionaries_of_every_size_and_key_stay_dictionaries(tmp_path: Path, index: pa.DataType) -> None:
     numpy = np.random.default_rng(5)
-    most = 2 ** (index.bit_width - (0 if pa.types.is_unsigned_integer(index) else 1))
+    max_distinct = 2 ** (index.bit_width - (0 if pa.types.is_unsigned_integer(index) else 1))
     for distinct in [1, 2, 3, 128, 256, 257, 4_000, 70_000]:
-        if distinct > most:
+        if distinct > max_distinct:
             continue
         rows = max(1_000, 2 * distinct)
         codes = np.concatenate([np.arange(distinct), numpy.integers(0, distinct, rows - distinct)])

@@ -119,7 +119,7 @@ impl NodeChange {
     }
 
     /// Returns the minimum share of bytes that must move, for `nodes` nodes of weight 1.
-    fn least(self, nodes: f64) -> f64 {
+    fn min_moved_share(self, nodes: f64) -> f64 {
         match self {
             Self::Join => 1.0 / (nodes + 1.0),
             Self::Leave | Self::Drain => 1.0 / nodes,
@@ -184,7 +184,7 @@ pub(crate) fn movement(
         nodes,
         change,
         moved_share: moved_bytes as f64 / bytes as f64,
-        least_share: change.least(nodes as f64),
+        least_share: change.min_moved_share(nodes as f64),
     })
 }
 

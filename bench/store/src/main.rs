@@ -41,7 +41,7 @@ const DEGREE: i64 = 10;
 /// Persons that are looked up, cyclically.
 const PERSONS: usize = 100_000;
 /// Persons per batched lookup.
-const TOGETHER: usize = 1_000;
+const BATCH_SIZE: usize = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -134,7 +134,7 @@ impl Network {
             .select(["date", "Person_2.age"]);
         let hops = hops.prepare().await?;
         let ids: Vec<VertexIds> =
-            self.persons.iter().take(TOGETHER).map(|person| VertexIds::Indexes(vec![*person])).collect();
+            self.persons.iter().take(BATCH_SIZE).map(|person| VertexIds::Indexes(vec![*person])).collect();
         let run = |call: usize| {
             let of = ids.get(call % ids.len())?;
             black_box(hops.run_cached(of)?.ok()?);
@@ -161,12 +161,12 @@ impl Network {
         lookup(0).context("an edge is not found")?;
         line(&format!("edge_lookup{of}"), self.time(20_000, |call| drop(black_box(lookup(call)))));
         let expand = |call: usize| {
-            let first = call * TOGETHER % PERSONS;
-            let some = self.persons.get(first..first + TOGETHER)?;
+            let first = call * BATCH_SIZE % PERSONS;
+            let some = self.persons.get(first..first + BATCH_SIZE)?;
             view.expand_cached(Direction::Out, some)?.ok()
         };
         expand(0).context("not all is in the cache")?;
-        let edges = (TOGETHER as i64 * DEGREE) as f64;
+        let edges = (BATCH_SIZE as i64 * DEGREE) as f64;
         let name = format!("expand, of each of {edges:.0} edges{of}");
         line(&name, self.time(50, |call| drop(black_box(expand(call)))) / edges);
         Ok(())

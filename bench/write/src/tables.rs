@@ -84,10 +84,10 @@ fn table(arguments: &Arguments) -> Result<Vec<RecordBatch>> {
     let data_type = if arguments.dense { DataType::Utf8 } else { data_type };
     let fields = (0..COLUMNS).map(|column| Field::new(format!("c{column}"), data_type.clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let most = i32::try_from(arguments.distinct)?;
+    let code_count = i32::try_from(arguments.distinct)?;
     let batch = |start: usize| -> Result<RecordBatch> {
         let mut column = || -> Result<ArrayRef> {
-            let codes = (start..ROWS.min(start + BATCH)).map(|_| random.random_range(0..most));
+            let codes = (start..ROWS.min(start + BATCH)).map(|_| random.random_range(0..code_count));
             let codes = Int32Array::from_iter_values(codes);
             let array: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::try_new(codes, values.clone())?);
             Ok(if arguments.dense { cast(&array, &DataType::Utf8)? } else { array })

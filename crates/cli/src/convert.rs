@@ -11,8 +11,8 @@ use stylobate_storage::{
 };
 
 use crate::{
+    allocator::minimize_memory,
     failure::usage,
-    lean_memory::be_lean,
     rows::{
         ColumnFile, OverwriteMode, ProgressDisplay, RequestArgs, RowDestination, RowFormat, TableLimits,
         drain, file_options, format_parser, grouped, open_cache, printed_format, until_stopped,
@@ -153,7 +153,7 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
 )]
 async fn convert(args: &ConvertArgs) -> Result<()> {
     let started = Instant::now();
-    be_lean();
+    minimize_memory();
     let target = args.target()?;
     args.check(target)?;
     let output = args.output(target)?;

@@ -142,16 +142,16 @@ fn arrow_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a ArrowError
 
 /// Suggests the most similar column, or lists the first columns: a file may have thousands.
 fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
-    const NAMED: usize = 30;
+    const MAX_LISTED_COLUMNS: usize = 30;
 
     let stylobate_columnar::Error::NoSuchColumn { column, available } = error else { return None };
     let names: Vec<&str> = available.split(", ").collect();
 
     Some(match nearest(column, &names) {
         Some(name) => format!("no column {column}; did you mean {name}?"),
-        None if names.len() > NAMED => {
-            let first = &names[..NAMED];
-            let more = names.len() - NAMED;
+        None if names.len() > MAX_LISTED_COLUMNS => {
+            let first = &names[..MAX_LISTED_COLUMNS];
+            let more = names.len() - MAX_LISTED_COLUMNS;
             format!("no column {column}: there are {} and {more} more", first.join(", "))
         }
         None => format!("no column {column}: there are {available}"),

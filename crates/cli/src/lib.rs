@@ -6,6 +6,7 @@
 //! assert_eq!(code, 0);
 //! ```
 
+mod allocator;
 mod cluster;
 mod command;
 mod convert;
@@ -15,7 +16,6 @@ mod generate;
 #[cfg(feature = "graph")]
 mod graph;
 mod inspect;
-mod lean_memory;
 mod logging;
 mod out;
 mod redacted_string;

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The exit code after a second signal: 128 + SIGINT, as in shells.
-const IMPATIENT: i32 = 130;
+const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 /// Position of `--access-key` in the help: before `--domain`, as in the alphabetical order. Three flags precede those
 /// of the settings.
@@ -231,7 +231,7 @@ fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
         tokio::spawn(async move {
             either(&mut terminate, &mut interrupt).await;
             eprintln!("stylobate: told to stop twice: requests under way are cut off");
-            process::exit(IMPATIENT);
+            process::exit(INTERRUPTED_EXIT_CODE);
         });
     })
 }

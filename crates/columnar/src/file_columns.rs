@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Number of hits of a column after which they are added to the counters of the cache.
-const COUNTED: u64 = 16;
+const HITS_PER_COUNT: u64 = 16;
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +156,8 @@ impl FileColumns {
         let Chunk::Whole(array) = chunk else { return None };
 
         let before = column.hits.get();
-        if before.is_multiple_of(COUNTED) {
-            chunks.count_hits(before.clamp(1, COUNTED));
+        if before.is_multiple_of(HITS_PER_COUNT) {
+            chunks.count_hits(before.clamp(1, HITS_PER_COUNT));
         }
         column.hits.add();
         Some(array)

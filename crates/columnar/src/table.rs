@@ -124,7 +124,7 @@ pub(crate) enum FileColumn {
 }
 
 /// Largest estimated number of values that is trusted to mean fewer than 65,536.
-const SURELY_FEW: u64 = 32_768;
+const MAX_TRUSTED_ESTIMATE: u64 = 32_768;
 
 /// Returns the type of a partition column.
 fn partition_type(values: DataType) -> DataType {
@@ -555,7 +555,9 @@ fn as_output(
         // time.
         let few = |(_, file): &(&LocatedFile, &FileMetadata)| {
             let root = file.position_near(field.name(), projected.root);
-            root.is_none_or(|root| file.max_dictionary_len(root).is_some_and(|values| values <= SURELY_FEW))
+            root.is_none_or(|root| {
+                file.max_dictionary_len(root).is_some_and(|values| values <= MAX_TRUSTED_ESTIMATE)
+            })
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
         let coded = DataType::Dictionary(Box::new(key), Box::new(values.clone()));

@@ -20,7 +20,7 @@ use support::{Folder, cache};
 const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 32 * MIB;
 /// Other memory of the process: threads, pages of code, and memory kept by the allocator.
-const BESIDES: u64 = 64 * MIB;
+const OVERHEAD: u64 = 64 * MIB;
 const COLUMNS: usize = 8;
 /// Rows of a row group, whose columns together exceed the memory of a decode.
 const GROUP: usize = 250_000;
@@ -84,7 +84,7 @@ async fn scans_of_ten_times_the_budget_stay_within_it() {
         let filter = col("c0").gt(0).and(col("c1").lt(0));
         assert!(rows(ScanRequest::new(&path).with_filter(filter), &cache).await > GROUP);
         let peak = status("VmHWM:").saturating_sub(before);
-        let max_peak = budget * 5 / 4 + BESIDES;
+        let max_peak = budget * 5 / 4 + OVERHEAD;
         assert!(peak <= max_peak, "{} MiB above the start, with {} MiB", peak / MIB, budget / MIB);
         let stats = cache.stats();
         assert!(stats.bytes <= stats.capacity && stats.capacity <= budget, "{stats:?}");

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 /// Pieces in progress or waiting, per thread.
-const AHEAD: usize = 4;
+const PIECES_PER_THREAD: usize = 4;
 
 /// Processes the piece of work with this number.
 pub(crate) type OrderedWorkFn<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
@@ -60,7 +60,7 @@ impl<T: Send + 'static> OrderedWork<T> {
             done: Condvar::new(),
             taken: Condvar::new(),
             count,
-            ahead: AHEAD * threads,
+            ahead: PIECES_PER_THREAD * threads,
         });
 
         for _ in 0..threads {
@@ -197,6 +197,6 @@ mod tests {
 
         ordered.next().unwrap().unwrap();
         thread::sleep(Duration::from_millis(50));
-        assert!(*begun.lock() <= 1 + 2 * AHEAD);
+        assert!(*begun.lock() <= 1 + 2 * PIECES_PER_THREAD);
     }
 }

@@ -34,7 +34,7 @@ use crate::{
 /// into memory.
 const CHUNK_ROWS: u64 = 16_384;
 /// Number of candidate chunk counts to try.
-const TRIED: u64 = 64;
+const CANDIDATES: u64 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TpchTable {
@@ -239,7 +239,7 @@ impl TpchTable {
 /// others.
 fn chunk_count(units: u64, length: u64) -> u64 {
     let min_count = units.div_ceil(length).max(1);
-    (min_count..min_count + TRIED).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)
+    (min_count..min_count + CANDIDATES).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -41,13 +41,13 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || one.split('|').map(value).eq(other.split('|').map(value))
 }
 
-/// Asserts that the first `most` rows are equal.
-fn compare(name: &str, theirs: impl Iterator<Item = String>, most: usize) {
+/// Asserts that the first `max_rows` rows are equal.
+fn compare(name: &str, theirs: impl Iterator<Item = String>, max_rows: usize) {
     let table = Benchmark::TpcDs.table(name).unwrap();
     let batches = table.stream(Scale::new(1.0).unwrap(), Part::WHOLE, 2).unwrap();
-    let ours = batches.flat_map(|batch| lines(&batch.unwrap())).take(most);
+    let ours = batches.flat_map(|batch| lines(&batch.unwrap())).take(max_rows);
 
-    let mut theirs = theirs.take(most);
+    let mut theirs = theirs.take(max_rows);
     let mut rows = 0;
     for line in ours {
         let expected = theirs.next().unwrap_or_default();
@@ -58,13 +58,13 @@ fn compare(name: &str, theirs: impl Iterator<Item = String>, most: usize) {
     assert!(rows > 0, "{name}");
 }
 
-fn compare_all(most: usize) {
+fn compare_all(max_rows: usize) {
     macro_rules! compare {
         ($($generator:ident $table:ident,)*) => {$({
             let session = SessionBuilder::new().with_scale_factor(1.0).build().unwrap();
             let rows = session.get_scaling().get_row_count(Table::$table);
             let theirs = $generator::new(session, rows).map(|row| row.to_string());
-            compare(Table::$table.get_name(), theirs, most);
+            compare(Table::$table.get_name(), theirs, max_rows);
         })*};
     }
     // Excludes dbgen_version, which contains the time of its generation.

@@ -37,7 +37,7 @@ const DEGREE: i64 = 10;
 /// Random persons, looked up in turns.
 const PERSONS: usize = 10_000;
 /// Persons looked up together.
-const TOGETHER: usize = 100;
+const BATCH_SIZE: usize = 100;
 
 fn main() {
     let times = Divan::default().min_time(Duration::from_millis(100)).max_time(Duration::from_millis(700));
@@ -99,7 +99,7 @@ impl WarmStore {
 
     /// Measures lookups of several persons at once.
     fn bench_groups<A>(&self, bencher: Bencher, lookup: impl Fn(&[i64]) -> A) {
-        let mut groups = self.persons.chunks_exact(TOGETHER).cycle();
+        let mut groups = self.persons.chunks_exact(BATCH_SIZE).cycle();
         bencher.bench_local(|| groups.next().map(|persons| black_box_drop(lookup(persons))));
     }
 }

@@ -123,10 +123,13 @@ async fn a_traversal_asks_for_each_file_that_it_needs_once() {
 
     assert!(seen.len() > 300, "{}", seen.len());
     // One for the count of vertices; per part one for its offsets, and one or two for chunks of edges.
-    let least = 1 + 2 * parts.len() as u64;
-    let most = 1 + 3 * parts.len() as u64;
+    let min_requests = 1 + 2 * parts.len() as u64;
+    let max_requests = 1 + 3 * parts.len() as u64;
     let asked = lake.asked() - yml;
-    assert!((least..=most).contains(&asked), "{asked} requests, not {least} to {most}");
+    assert!(
+        (min_requests..=max_requests).contains(&asked),
+        "{asked} requests, not {min_requests} to {max_requests}"
+    );
     let again = lake.asked();
     edges.neighbors(&(0..903).collect::<Vec<_>>(), Direction::Out).await.unwrap();
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use stylobate_storage::LatencyCounts;
 
 /// Tolerance for a timer that fires early.
-const EARLY: Duration = Duration::from_millis(100);
+const TIMER_TOLERANCE: Duration = Duration::from_millis(100);
 
 /// Interval of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -194,7 +194,7 @@ impl SampleRing {
             return;
         };
         let passed = now.saturating_duration_since(*then);
-        if passed + EARLY < self.interval.duration() {
+        if passed + TIMER_TOLERANCE < self.interval.duration() {
             return;
         }
 

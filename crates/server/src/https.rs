@@ -9,8 +9,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::ServerName;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time without an acknowledgement after which a server is considered dead.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Idle time of a connection after which TCP keepalive probes are sent.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works. The
 /// server's certificate must be for `name` if given, or else for the host of the URL.
@@ -31,7 +31,7 @@ fn parts(name: Option<&str>) -> (HttpsConnectorBuilder<WantsProtocols1>, HttpCon
     http.set_nodelay(true);
     http.enforce_http(false);
     http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http.set_keepalive(Some(SILENCE));
+    http.set_keepalive(Some(KEEPALIVE_IDLE));
 
     let builder = HttpsConnectorBuilder::new().with_native_roots().unwrap_or_else(|error| {
         tracing::warn!(%error, "the system's certificates cannot be read: https fails");

@@ -7,7 +7,7 @@ use stylobate_storage::{ListRequest, ListedKey, ReadThrough, redacted};
 /// Maximum objects that are loaded concurrently.
 const CONCURRENCY: usize = 4;
 /// Maximum errors that are reported by object; further ones are only counted.
-const NAMED_ERRORS: usize = 100;
+const MAX_REPORTED_ERRORS: usize = 100;
 const LISTING: usize = 1_000;
 
 /// Result of warming.
@@ -31,7 +31,7 @@ pub(crate) struct WarmError {
 impl WarmReport {
     fn fail(&mut self, key: Option<String>, error: &stylobate_storage::Error) {
         self.failed += 1;
-        if self.errors.len() < NAMED_ERRORS {
+        if self.errors.len() < MAX_REPORTED_ERRORS {
             self.errors.push(WarmError { key, error: redacted(&error.to_string()).into_owned() });
         }
     }

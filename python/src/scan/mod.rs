@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Maximum age of a reused plan, the same as for answers of origins: its files may be replaced.
-const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
+const PLAN_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Implements `stylobate.Scan` when this process reads the files.
 #[pyclass(frozen, module = "stylobate", name = "LocalScan")]
@@ -69,7 +69,7 @@ impl PyLocalScan {
 
     /// Returns the plan for a new run.
     fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
-        let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
+        let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_LIFETIME);
         match kept.and_then(|(_, mut plan)| plan.take()) {
             Some(plan) => Ok(plan),
             None => self.plan_again(py, process, self.request.clone()),

@@ -14,7 +14,7 @@ use stylobate_columnar::{
     TimestampInference,
 };
 
-use super::{PLAN_IS_GOOD_FOR, SourceResolver, check_memory, is_in_memory, options};
+use super::{PLAN_LIFETIME, SourceResolver, check_memory, is_in_memory, options};
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
     errors::ErrorClass,
@@ -56,7 +56,7 @@ impl PyLocalSequentialScan {
         let known = {
             let planned = self.planned.lock();
             let (made, scan) = &*planned;
-            scan.get().filter(|_| made.elapsed() < PLAN_IS_GOOD_FOR).cloned()
+            scan.get().filter(|_| made.elapsed() < PLAN_LIFETIME).cloned()
         };
 
         if let Some(scan) = known {

@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// Maximum age of a reused plan: its files may be replaced.
-const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
+const PLAN_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Implements `stylobate.Query`.
 #[pyclass(frozen, module = "stylobate", name = "LocalQuery")]
@@ -109,7 +109,7 @@ impl PyLocalQuery {
         let known = {
             let planned = self.planned.lock();
             let (made, query) = &*planned;
-            query.get().filter(|_| made.elapsed() < PLAN_IS_GOOD_FOR).cloned()
+            query.get().filter(|_| made.elapsed() < PLAN_LIFETIME).cloned()
         };
         if let Some(query) = known {
             return Ok(query);

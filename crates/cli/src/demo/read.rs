@@ -19,7 +19,7 @@ use super::data::DemoTable;
 
 /// Size of the first read from the end of a file, which covers the footers of the demo's files at any scale.
 const FOOTER: u64 = 512 << 10;
-const AT_A_TIME: usize = 4;
+const MAX_CONCURRENT_READS: usize = 4;
 
 /// The measurements of one pass over the tables.
 #[derive(Debug, Serialize)]
@@ -104,7 +104,7 @@ pub(super) async fn read(
             }
         });
 
-        let reads: Vec<_> = reads.buffer_unordered(AT_A_TIME).try_collect().await?;
+        let reads: Vec<_> = reads.buffer_unordered(MAX_CONCURRENT_READS).try_collect().await?;
 
         for (range, read, latency) in reads {
             same(&file, range, &read, table)?;

@@ -14,8 +14,8 @@ use stylobate_datagen::{
 use stylobate_storage::{Durability, SinkKind, SinkOptions};
 
 use crate::{
+    allocator::minimize_memory,
     failure::{nearest, usage},
-    lean_memory::be_lean,
     rows::{ProgressDisplay, format_parser, grouped, option, until_stopped},
     table,
 };
@@ -162,7 +162,7 @@ pub(super) async fn run(benchmark: Benchmark, args: &GenerateTableArgs, seed: Op
 }
 
 async fn make(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>) -> Result<()> {
-    be_lean();
+    minimize_memory();
     let started = Instant::now();
     let request = args.request(benchmark, seed)?;
     let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);

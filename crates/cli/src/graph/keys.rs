@@ -16,7 +16,7 @@ use stylobate_graph::graphar::{Graph, Vertices};
 use crate::failure::usage;
 
 /// Maximum missing values listed in an error.
-const NAMED: usize = 5;
+const MAX_LISTED_KEYS: usize = 5;
 
 /// The vertices found for the requested keys or indexes.
 #[derive(Debug)]
@@ -50,9 +50,9 @@ pub(super) async fn find(
         .collect();
 
     if !missing.is_empty() {
-        let more = missing.len().saturating_sub(NAMED);
+        let more = missing.len().saturating_sub(MAX_LISTED_KEYS);
         let more = if more > 0 { format!(" nor {more} more") } else { String::new() };
-        let named = missing.iter().take(NAMED).copied().collect::<Vec<_>>().join(", nor ");
+        let named = missing.iter().take(MAX_LISTED_KEYS).copied().collect::<Vec<_>>().join(", nor ");
         return Err(usage(format!("no vertex of type {vertex_type} has the {property} {named}{more}")));
     }
 

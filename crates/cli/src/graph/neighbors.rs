@@ -28,7 +28,7 @@ use crate::{
 /// Default row limit of a table.
 const TABLE_ROWS: u64 = 100;
 /// Maximum edges that are read at a time, unless a single vertex has more.
-const AT_ONCE: u64 = 1 << 18;
+const MAX_EDGES_PER_READ: u64 = 1 << 18;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -184,7 +184,7 @@ impl NeighborQuery {
             let rows = (*degree).min(left);
             left -= rows;
 
-            match slices.last_mut().filter(|(_, so_far)| *so_far + rows <= AT_ONCE) {
+            match slices.last_mut().filter(|(_, so_far)| *so_far + rows <= MAX_EDGES_PER_READ) {
                 Some((vertices, so_far)) => {
                     vertices.end = at + 1;
                     *so_far += rows;

@@ -21,7 +21,7 @@ use super::{
 use crate::out::of_output;
 
 /// Capacity of the channel to the writer, in batches.
-const WAITING: usize = 2;
+const CHANNEL_CAPACITY: usize = 2;
 const BUFFER: usize = 256 << 10;
 
 /// Rows and bytes written.
@@ -51,7 +51,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     let mut next = batches.next().await.transpose().map_err(Into::into)?;
     let is_terminal = destination.is_terminal();
     let (file, unfinished) = destination.open()?;
-    let (to_writer, waiting) = mpsc::channel(WAITING);
+    let (to_writer, waiting) = mpsc::channel(CHANNEL_CAPACITY);
     let bytes = progress.byte_count();
     let before = bytes.get();
     let counted = CountedFile { file, bytes: bytes.clone() };

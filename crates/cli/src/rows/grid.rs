@@ -73,7 +73,7 @@ impl<W: Write> TableEncoder<W> {
         let formatters: Vec<_> = formatters.collect::<Result<_, _>>()?;
 
         for row in 0..batch.num_rows() {
-            if self.bound.rows.is_some_and(|most| self.written + self.rows.len() as u64 >= most) {
+            if self.bound.rows.is_some_and(|max| self.written + self.rows.len() as u64 >= max) {
                 self.left_out += (batch.num_rows() - row) as u64;
                 break;
             }

@@ -18,7 +18,7 @@ use crate::table;
 
 /// Delay before progress is displayed.
 const DELAY: Duration = Duration::from_secs(1);
-const REDRAWN_EACH: Duration = Duration::from_millis(200);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Display of the rows and bytes processed so far. Disappears on drop.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl ProgressDisplay {
                     bar.set_message(format!(", {}, {}/s", table::bytes(bytes), table::bytes(each_second)));
                 }
                 bar.tick();
-                tokio::time::sleep(REDRAWN_EACH).await;
+                tokio::time::sleep(REDRAW_INTERVAL).await;
             }
         });
 

@@ -19,7 +19,7 @@ use crate::{
 /// Default row limit of a table.
 const TABLE_ROWS: u64 = 20;
 /// Row limit above which a table is printed while it is read.
-const ROWS_AT_ONCE: u64 = 1_000;
+const MAX_BUFFERED_ROWS: u64 = 1_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,7 +126,7 @@ async fn write(
     }
 
     let scan = request.plan(cache).await?;
-    let in_the_way = bound.rows.is_none_or(|rows| rows > ROWS_AT_ONCE) && destination.is_terminal();
+    let in_the_way = bound.rows.is_none_or(|rows| rows > MAX_BUFFERED_ROWS) && destination.is_terminal();
     let progress = ProgressDisplay::new(args.request.rows(&scan), in_the_way)?;
 
     Ok(drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows)

@@ -17,7 +17,7 @@ use crate::fake::{FakeCluster, FakeRequest, Fault};
 pub(crate) const S: u64 = STRIPE_BYTES;
 
 /// Number of bytes received before an answer breaks.
-const KEPT: usize = 3 << 20;
+const RECEIVED_BYTES: usize = 3 << 20;
 
 /// Content of an object of two stripes and a few bytes.
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| content(0));
@@ -136,7 +136,9 @@ async fn ranges_of_all_kinds_are_those_of_one_store() {
 #[tokio::test]
 async fn the_rest_of_a_broken_answer_comes_from_the_deputy() {
     let (cluster, bytes, path) = cluster().await;
-    for fault in [Fault::BreakAfter(KEPT), Fault::EndAfter(KEPT), Fault::HangAfter(KEPT)] {
+    for fault in
+        [Fault::BreakAfter(RECEIVED_BYTES), Fault::EndAfter(RECEIVED_BYTES), Fault::HangAfter(RECEIVED_BYTES)]
+    {
         let store = cluster.impatient_store();
         let home = ranked(&cluster, &path, 1, 0);
         let deputy = ranked(&cluster, &path, 1, 1);
@@ -146,7 +148,7 @@ async fn the_rest_of_a_broken_answer_comes_from_the_deputy() {
         assert!(read == slice(&bytes, S..2 * S), "{fault:?}");
         assert_eq!(ranges(&cluster, &home), std::iter::once(S..2 * S).collect::<Vec<_>>(), "{fault:?}");
         let rest = cluster.node(&deputy).take_requests();
-        assert_eq!(rest[0].range, S + KEPT as u64..2 * S, "{fault:?}");
+        assert_eq!(rest[0].range, S + RECEIVED_BYTES as u64..2 * S, "{fault:?}");
         assert!(rest[0].if_match.is_some(), "{fault:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Bytes per read.
-const READ_AT_ONCE: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 /// UTF-8 byte order mark, which some programs write.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -146,7 +146,7 @@ impl<R: Read> CsvRecords<R> {
     /// Reads more input. Returns `false` at its end.
     fn fill(&mut self) -> Result<bool, RecordError> {
         if self.buffer.is_empty() {
-            self.buffer = vec![0; READ_AT_ONCE];
+            self.buffer = vec![0; READ_BYTES];
         }
 
         let mut count = read(&mut self.input, &mut self.buffer)?;

@@ -28,7 +28,7 @@ pub enum TextKind {
 }
 
 /// Rows of a parsed batch.
-const ROWS_AT_ONCE: usize = 8192;
+const BATCH_ROWS: usize = 8192;
 
 /// Bytes per read if memory does not suffice for the whole text.
 const PIECE: u64 = 4 << 20;
@@ -180,7 +180,7 @@ fn csv(
     fields: &[FieldRef],
     memory: &mut TextParseMemory,
 ) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
-    let mut reader = CsvReader::new(text, ROWS_AT_ONCE)?;
+    let mut reader = CsvReader::new(text, BATCH_ROWS)?;
     let there: Vec<usize> = fields
         .iter()
         .enumerate()
@@ -216,7 +216,7 @@ fn json(
 ) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
     let nullable = fields.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
     let schema = Arc::new(Schema::new(nullable.collect::<Vec<FieldRef>>()));
-    let reader = ReaderBuilder::new(schema).with_batch_size(ROWS_AT_ONCE).build(text);
+    let reader = ReaderBuilder::new(schema).with_batch_size(BATCH_ROWS).build(text);
 
     let mut batches = Vec::new();
     for batch in reader.map_err(|error| error.to_string())? {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Files whose footers are read concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_FOOTERS: usize = 8;
 
 /// Describes the file at the source; the first if there are several.
 ///
@@ -50,7 +50,7 @@ pub async fn inspect_all(
     cache: &Cache,
 ) -> Result<impl Stream<Item = (String, Result<Inspection>)> + Send + use<>> {
     let files = locate_named(source, cache).await?;
-    Ok(stream::iter(files).map(inspect_file).buffered(AT_ONCE))
+    Ok(stream::iter(files).map(inspect_file).buffered(MAX_CONCURRENT_FOOTERS))
 }
 
 async fn inspect_file(file: LocatedFile) -> (String, Result<Inspection>) {

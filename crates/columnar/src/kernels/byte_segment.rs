@@ -14,7 +14,7 @@ use crate::kernels::utf8::{Utf8Offsets, Utf8Values};
 /// Values up to this many bytes are copied as blocks of this size, which is faster than copies of their exact lengths.
 const SHORT: usize = 32;
 /// Short values that are appended before they are checked together, while they are in the CPU cache.
-const TOGETHER: usize = 128;
+const BATCH: usize = 128;
 /// Reason of the error if the values exceed the offsets of an array.
 pub(crate) const ARRAY_TOO_LONG: &str = "more than 2 GiB of values in one array";
 /// Maximum bytes to reserve before any value is seen.
@@ -46,7 +46,7 @@ impl ByteSegment {
     /// Creates a segment without rows, with room for `rows` rows of `bytes` bytes in total.
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let offsets = Utf8Offsets::with_capacity(rows);
-        let text = Utf8Values::with_capacity(bytes.min(MAX_BYTES_AHEAD).saturating_add(TOGETHER * SHORT));
+        let text = Utf8Values::with_capacity(bytes.min(MAX_BYTES_AHEAD).saturating_add(BATCH * SHORT));
         Self { text, offsets, validity: None }
     }
 
@@ -62,13 +62,13 @@ impl ByteSegment {
         count: usize,
         mut next: impl FnMut() -> Result<Option<(&'v [u8], usize)>, Corrupt>,
     ) -> Result<usize, Corrupt> {
-        let mut ends = [0; TOGETHER];
+        let mut ends = [0; BATCH];
         let mut left = count;
         let mut is_last = false;
 
         while left > 0 && !is_last {
-            self.end(TOGETHER * SHORT)?;
-            let ends = ends.get_mut(..left.min(TOGETHER)).unwrap_or_default();
+            self.end(BATCH * SHORT)?;
+            let ends = ends.get_mut(..left.min(BATCH)).unwrap_or_default();
             let mut long = None;
             let values = self.text.extend_blocks(ends, || {
                 let Some((from, bytes)) = next()? else {

@@ -179,7 +179,7 @@ mod tests {
         let nulls = NullBuffer::from(vec![true, true, false, true, true]);
         let array = codes.into_array(Some(nulls), values).unwrap();
         assert_eq!(&expand(&array).unwrap(), &cast(&array, &DataType::Utf8).unwrap());
-        assert_eq!([0, 1, 2, 51, 52, 1000].map(|most| expanded_rows(&array, most)), [1, 1, 1, 3, 4, 5]);
+        assert_eq!([0, 1, 2, 51, 52, 1000].map(|max| expanded_rows(&array, max)), [1, 1, 1, 3, 4, 5]);
         assert_eq!(expand(&array.slice(2, 0)).unwrap().len(), 0);
         assert_eq!(&expand(&array.slice(1, 3)).unwrap(), &cast(&array.slice(1, 3), &DataType::Utf8).unwrap());
     }

@@ -14,9 +14,9 @@ const HALF: usize = 16;
 /// Bytes written, and at most read, by a copy and the literal after it that are decoded together.
 const PAIR: usize = HALF + BLOCK;
 /// Failed attempts to find pairs before a piece is decoded tag by tag.
-const TRIES: usize = 32;
+const MAX_FAILURES: usize = 32;
 /// Number of pairs that outweigh one failed attempt.
-const WORTH_IT: usize = 3;
+const PAIRS_PER_FAILURE: usize = 3;
 /// Bytes of output between two callbacks: few enough to still be in the CPU cache.
 const PIECE: usize = 128 << 10;
 /// Maximum bytes of a decompressed block.
@@ -119,11 +119,11 @@ fn take<'f>(mut at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> Result<S
         let offset = (start - at.tags.len()) as u64;
         move |reason: &'static str| Corrupt::new(reason).at(offset)
     };
-    let mut tries = TRIES * WORTH_IT;
+    let mut tries = MAX_FAILURES * PAIRS_PER_FAILURE;
     while tries > 0 && at.done <= until && !at.tags.is_empty() {
         let taken;
         (at, taken) = pairs(at, into, until);
-        tries = (tries + taken).min(TRIES * WORTH_IT).saturating_sub(WORTH_IT);
+        tries = (tries + taken).min(MAX_FAILURES * PAIRS_PER_FAILURE).saturating_sub(PAIRS_PER_FAILURE);
         if at.done <= until {
             at = tag(at, into).map_err(located(at))?;
         }

@@ -6,7 +6,7 @@
 use stylobate_storage::unzigzag;
 
 /// Continuation bit of each byte.
-const GOES_ON: u64 = 0x8080_8080_8080_8080;
+const CONTINUATION_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// Appends up to `max_count` zigzag numbers, as long as each takes at most eight bytes and at least eight bytes are
 /// left. Returns the bytes consumed, and the union of the encoded bits.
@@ -19,8 +19,8 @@ pub(super) fn append_zigzags(mut bytes: &[u8], max_count: usize, out: &mut Vec<i
         && let Some(window) = bytes.first_chunk::<8>()
     {
         let word = u64::from_le_bytes(*window);
-        let ends = !word & GOES_ON;
-        if ends == GOES_ON && left >= 8 {
+        let ends = !word & CONTINUATION_BITS;
+        if ends == CONTINUATION_BITS && left >= 8 {
             // Eight numbers of one byte each: the only case in columns of small numbers.
             out.extend(window.iter().map(|byte| i128::from(unzigzag(u64::from(*byte)))));
             any |= window.iter().fold(0, |any, byte| any | u64::from(*byte));

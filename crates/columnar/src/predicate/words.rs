@@ -31,13 +31,13 @@ fn pack(bytes: &[u8; 64]) -> u64 {
 }
 
 /// Maximum rows of a word that are tested one by one.
-const FEW: u32 = 16;
+const MAX_SINGLE_ROWS: u32 = 16;
 
 /// Clears the rows whose value fails.
 #[inline(always)]
 pub(super) fn keep_values<T: Copy>(words: &mut [u64], values: &[T], passes: impl Fn(T) -> bool) {
     for (word, values) in words.iter_mut().zip(values.chunks(64)) {
-        if word.count_ones() <= FEW {
+        if word.count_ones() <= MAX_SINGLE_ROWS {
             keep_bits(word, |row| values.get(row).is_some_and(|value| passes(*value)));
             continue;
         }

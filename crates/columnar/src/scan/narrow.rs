@@ -19,9 +19,9 @@ use crate::{
 
 /// Minimum bytes of the columns for reading only some pages or strides: below it, whole columns are read, which can be
 /// cached.
-const WORTH_SELECTING: u64 = if cfg!(fuzzing) { 0 } else { 1 << 20 };
-/// Only some pages or strides are read if they are at most `1 / ONE_IN` of the bytes.
-const ONE_IN: u64 = if cfg!(fuzzing) { 1 } else { 4 };
+const MIN_SELECTION_BYTES: u64 = if cfg!(fuzzing) { 0 } else { 1 << 20 };
+/// Only some pages or strides are read if they are at most `1 / SELECTION_DIVISOR` of the bytes.
+const SELECTION_DIVISOR: u64 = if cfg!(fuzzing) { 1 } else { 4 };
 /// Rows of a batch if columns are not in memory as a whole.
 pub(super) const STREAMED_ROWS: usize = 8192;
 
@@ -74,7 +74,7 @@ pub(super) async fn narrow(
     }
 
     let whole = file.metadata.estimated_bytes(unit.unit, columns);
-    if rows.saturating_mul(ONE_IN) > unit.rows || whole < WORTH_SELECTING {
+    if rows.saturating_mul(SELECTION_DIVISOR) > unit.rows || whole < MIN_SELECTION_BYTES {
         return Ok(RowGroupAccess::Whole);
     }
 
@@ -84,7 +84,7 @@ pub(super) async fn narrow(
     let Some(selected) = file.metadata.select(unit.unit, columns, &wanted, &leaves) else {
         return Ok(RowGroupAccess::Whole);
     };
-    if selected.bytes().saturating_mul(ONE_IN) > whole {
+    if selected.bytes().saturating_mul(SELECTION_DIVISOR) > whole {
         return Ok(RowGroupAccess::Whole);
     }
     let Some(working) = planned.cache.working().try_reserve(selected.working_bytes()) else {

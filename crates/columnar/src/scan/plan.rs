@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Number of footers that are read concurrently.
-const OPENS_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_OPENS: usize = 16;
 
 /// A planned scan. It can be run any number of times, and always reads the versions that it was planned for. Cheap to
 /// clone.
@@ -249,7 +249,7 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScan
             Err(error) => Err(error),
         }
     });
-    let opened = futures::stream::iter(opens).buffered(OPENS_AT_ONCE);
+    let opened = futures::stream::iter(opens).buffered(MAX_CONCURRENT_OPENS);
     let opened: Vec<Result<OpenedScanFile>> = opened.try_collect().await?;
 
     if opened.iter().any(Result::is_ok) {
@@ -262,7 +262,7 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScan
 async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
     let pieces = part.pieces.iter().cloned();
     let opens = pieces.map(|piece| async move { open_piece(request, &piece, cache).await });
-    futures::stream::iter(opens).buffered(OPENS_AT_ONCE).try_collect().await
+    futures::stream::iter(opens).buffered(MAX_CONCURRENT_OPENS).try_collect().await
 }
 
 async fn open_piece(request: &ScanRequest, piece: &ScanPartFile, cache: &Cache) -> Result<OpenedScanFile> {

@@ -35,7 +35,7 @@ pub(super) type BatchSender = mpsc::Sender<Result<Vec<RecordBatch>>>;
 
 /// Bytes of batches that are built before they are sent: few enough that their memory is reused while it is in the CPU
 /// cache.
-const BYTES_AT_ONCE: usize = 2 << 20;
+const BATCH_GROUP_BYTES: usize = 2 << 20;
 /// Bytes that an array takes besides its values: they dominate if thousands of columns have batches of a few rows.
 const BYTES_PER_ARRAY: usize = 256;
 
@@ -281,7 +281,7 @@ fn missing_chunk() -> Error {
     Error::Ended { reason: "a column is not what its footer says".to_owned() }
 }
 
-/// Builds the batches of the next rows, about [`BYTES_AT_ONCE`], and returns the row that follows them.
+/// Builds the batches of the next rows, about [`BATCH_GROUP_BYTES`], and returns the row that follows them.
 fn build(
     planned: &ScanPlan,
     unit: PlannedRowGroup,
@@ -305,7 +305,7 @@ fn build(
     let mut bytes = 0;
     let mut start = rows.start;
 
-    while start < rows.end && bytes < BYTES_AT_ONCE {
+    while start < rows.end && bytes < BATCH_GROUP_BYTES {
         let in_segment = start % SEGMENT_ROWS;
         let max_rows = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
         let max_rows = max_rows.min(rows.end - start);

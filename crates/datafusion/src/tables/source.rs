@@ -51,7 +51,7 @@ use crate::{
 };
 
 /// Maximum number of files named in a plan's display.
-const NAMED_FILES: usize = 3;
+const MAX_DISPLAYED_FILES: usize = 3;
 
 /// A scan of some columns and rows of a table.
 #[derive(Clone, Debug)]
@@ -374,7 +374,7 @@ impl DataSource for ScanSource {
         let files = self.table.scan().files();
         let named = match format {
             DisplayFormatType::Verbose => files.len(),
-            DisplayFormatType::Default | DisplayFormatType::TreeRender => NAMED_FILES,
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => MAX_DISPLAYED_FILES,
         };
         let mut shown = files.iter().take(named).map(String::as_str).collect::<Vec<_>>().join(", ");
         if files.len() > named {

@@ -20,7 +20,7 @@ use url::Url;
 use crate::{Error, Result};
 
 /// Number of bytes per read of a local file.
-const READ_AT_ONCE: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 
 /// A folder, or a prefix in a bucket.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ impl Output {
                 let file = folder.join(path);
                 let read = run_blocking(move || {
                     let mut file = File::open(file)?;
-                    let mut buffer = vec![0; READ_AT_ONCE];
+                    let mut buffer = vec![0; READ_BYTES];
                     loop {
                         let read = file.read(&mut buffer)?;
                         if read == 0 {
@@ -177,7 +177,7 @@ impl Output {
         Ok(match &self.place {
             OutputLocation::Folder(folder) => {
                 let file = File::open(folder.join(path)).map_err(|error| self.unread(path, error))?;
-                Box::new(io::BufReader::with_capacity(READ_AT_ONCE, file))
+                Box::new(io::BufReader::with_capacity(READ_BYTES, file))
             }
             OutputLocation::Store(origin) => {
                 let got = origin.store().get(&object(path)?).await.map_err(fail)?;

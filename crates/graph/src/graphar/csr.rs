@@ -13,7 +13,7 @@ use super::{chunk_files::ExpectedRowCount, columns::gathering, edge_list::EdgeCo
 use crate::{Direction, Error, Result};
 
 /// Chunks read concurrently.
-const CHUNKS_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHUNKS: usize = 4;
 
 /// Neighbours of all vertices: those of vertex `v` are `neighbors[offsets[v]..offsets[v + 1]]`.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Edges {
             let rows = ExpectedRowCount::Exactly(edges.saturating_sub(chunk.saturating_mul(size)).min(size));
             self.list.get(part, chunk, rows, columns).await
         });
-        let read: Vec<_> = read.try_buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let read: Vec<_> = read.try_buffered(MAX_CONCURRENT_CHUNKS).try_collect().await?;
         let fields = self.schema();
         let of_properties = fields.fields().iter().skip(2).map(|field| field.data_type().clone());
         let types = std::iter::once(arrow::datatypes::DataType::Int64).chain(of_properties);

@@ -21,9 +21,9 @@ use super::{
 use crate::{Error, Result};
 
 /// Chunks read concurrently.
-const CHUNKS_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHUNKS: usize = 4;
 /// Counts read concurrently.
-const COUNTS_AT_ONCE: usize = 32;
+const MAX_CONCURRENT_COUNTS: usize = 32;
 
 /// State that all readers of one edge type share.
 pub(super) struct EdgeTable {
@@ -132,7 +132,10 @@ impl Edges {
     pub async fn count(&self) -> Result<u64> {
         let parts = self.list.parts().await?;
         let counts = futures::stream::iter(0..parts).map(|part| self.list.edge_count(part));
-        counts.buffer_unordered(COUNTS_AT_ONCE).try_fold(0, |sum, count| async move { Ok(sum + count) }).await
+        counts
+            .buffer_unordered(MAX_CONCURRENT_COUNTS)
+            .try_fold(0, |sum, count| async move { Ok(sum + count) })
+            .await
     }
 
     /// Returns the number of parts: chunks of the vertices that the list is aligned by.
@@ -202,7 +205,7 @@ impl Edges {
             })
         };
 
-        chunks.map_ok(read).try_buffered(CHUNKS_AT_ONCE)
+        chunks.map_ok(read).try_buffered(MAX_CONCURRENT_CHUNKS)
     }
 
     /// Streams the part and number of each chunk.
@@ -219,7 +222,7 @@ impl Edges {
             };
 
             Ok::<_, Error>(
-                futures::stream::iter(0..parts).map(counted).buffered(COUNTS_AT_ONCE).try_flatten(),
+                futures::stream::iter(0..parts).map(counted).buffered(MAX_CONCURRENT_COUNTS).try_flatten(),
             )
         };
 

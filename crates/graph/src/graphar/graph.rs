@@ -19,7 +19,7 @@ use super::{
 use crate::{Error, Result};
 
 /// Files read concurrently.
-const READS_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_READS: usize = 16;
 
 /// Options of opening a graph.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,7 @@ impl Graph {
                         Ok::<_, Error>((here.name(relative), text))
                     }
                 });
-                futures::stream::iter(read).buffered(READS_AT_ONCE).try_collect::<Vec<_>>().await
+                futures::stream::iter(read).buffered(MAX_CONCURRENT_READS).try_collect::<Vec<_>>().await
             }
         };
 

@@ -31,7 +31,7 @@ use super::{
 use crate::{Direction, Error, Result};
 
 /// Chunks whose rows are gathered at a time: bounds the memory beyond the cache.
-const GATHERED_AT_ONCE: usize = 64;
+const GATHER_WINDOW: usize = 64;
 
 /// Consecutive edges of one vertex in one chunk.
 struct NeighborRun {
@@ -200,14 +200,14 @@ impl OrderedNeighborReader<'_> {
         let mut few = NeighborRuns::with_capacity(ranges.len());
         let mut many: Vec<(u32, u64, Range<u64>)> = Vec::new();
         for (position, (part, rows)) in ranges.into_iter().enumerate() {
-            if (rows.end - rows.start) / self.size < GATHERED_AT_ONCE as u64 {
+            if (rows.end - rows.start) / self.size < GATHER_WINDOW as u64 {
                 few.add(position as u32, part, rows, self.size);
             } else {
                 many.push((position as u32, part, rows));
             }
         }
 
-        if many.is_empty() && few.chunks.values().len() <= GATHERED_AT_ONCE {
+        if many.is_empty() && few.chunks.values().len() <= GATHER_WINDOW {
             return self.gather(few.chunks.values(), &few.runs).await;
         }
         Box::pin(self.by_windows(few, many)).await
@@ -233,18 +233,18 @@ impl OrderedNeighborReader<'_> {
         runs.iter_mut().for_each(|run| run.chunk = places.get(run.chunk).copied().unwrap_or(run.chunk));
         runs.sort_by_key(|run| run.chunk);
         let mut done: Vec<RecordBatch> = Vec::new();
-        let windows = runs.chunk_by_mut(|a, b| a.chunk / GATHERED_AT_ONCE == b.chunk / GATHERED_AT_ONCE);
-        for (runs, chunks) in windows.zip(chunks.chunks(GATHERED_AT_ONCE)) {
-            runs.iter_mut().for_each(|run| run.chunk %= GATHERED_AT_ONCE);
+        let windows = runs.chunk_by_mut(|a, b| a.chunk / GATHER_WINDOW == b.chunk / GATHER_WINDOW);
+        for (runs, chunks) in windows.zip(chunks.chunks(GATHER_WINDOW)) {
+            runs.iter_mut().for_each(|run| run.chunk %= GATHER_WINDOW);
             done.push(self.gather(chunks, runs).await?);
         }
 
         for (position, part, rows) in many {
             let mut start = rows.start;
             while start < rows.end {
-                let window = (start / self.size).saturating_add(GATHERED_AT_ONCE as u64);
+                let window = (start / self.size).saturating_add(GATHER_WINDOW as u64);
                 let end = rows.end.min(window.saturating_mul(self.size));
-                let mut some = NeighborRuns::with_capacity(GATHERED_AT_ONCE);
+                let mut some = NeighborRuns::with_capacity(GATHER_WINDOW);
                 some.add(position, part, start..end, self.size);
                 done.push(self.gather(some.chunks.values(), &some.runs).await?);
                 start = end;
@@ -319,7 +319,7 @@ impl EdgeList {
             [one] => vec![self.offsets(*one).await?],
             several => {
                 let mut all = Vec::with_capacity(several.len());
-                for some in several.chunks(GATHERED_AT_ONCE) {
+                for some in several.chunks(GATHER_WINDOW) {
                     let loads = some.iter().map(|part| self.offsets(*part));
                     all.extend(futures::future::try_join_all(loads).await?);
                 }

@@ -22,9 +22,9 @@ use super::{
 use crate::{Error, Result};
 
 /// Chunks read concurrently.
-const CHUNKS_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHUNKS: usize = 4;
 /// Chunks whose rows are gathered at a time: bounds the memory beyond the cache.
-const GATHERED_AT_ONCE: usize = 64;
+const GATHER_WINDOW: usize = 64;
 
 /// View of the vertices of one type: all of them, or those that pass a filter and labels. Cheap to make and to clone;
 /// clones share what they read.
@@ -241,7 +241,7 @@ impl Vertices {
                 ahead(async move { view.rows_of(chunk, range).await })
             };
 
-            Ok::<_, Error>(futures::stream::iter(chunks).map(read).buffered(CHUNKS_AT_ONCE))
+            Ok::<_, Error>(futures::stream::iter(chunks).map(read).buffered(MAX_CONCURRENT_CHUNKS))
         };
 
         let batches = futures::stream::once(chunks).try_flatten();
@@ -291,7 +291,7 @@ impl Vertices {
             rows.push((chunk, (index % self.chunk_size()) as usize));
         }
 
-        if chunks.values().len() > GATHERED_AT_ONCE {
+        if chunks.values().len() > GATHER_WINDOW {
             self.take_by_chunk(indexes, chunks.values(), &rows).await
         } else {
             self.gather(indexes, chunks.values(), &rows).await
@@ -310,13 +310,13 @@ impl Vertices {
         by_chunk.sort_by_key(|(_, (chunk, _))| *chunk);
         let mut taken = Vec::new();
         for (window, rows) in
-            by_chunk.chunk_by(|(_, (a, _)), (b, _)| a / GATHERED_AT_ONCE == b / GATHERED_AT_ONCE).enumerate()
+            by_chunk.chunk_by(|(_, (a, _)), (b, _)| a / GATHER_WINDOW == b / GATHER_WINDOW).enumerate()
         {
             let indexes: Vec<i64> = rows.iter().filter_map(|(at, _)| indexes.get(*at).copied()).collect();
-            let first = window * GATHERED_AT_ONCE;
+            let first = window * GATHER_WINDOW;
             let rows: Vec<_> = rows.iter().map(|(_, (chunk, row))| (chunk - first, *row)).collect();
             let chunks = chunks.get(first..).unwrap_or_default();
-            let chunks = chunks.get(..GATHERED_AT_ONCE).unwrap_or(chunks);
+            let chunks = chunks.get(..GATHER_WINDOW).unwrap_or(chunks);
             taken.push(self.gather(&indexes, chunks, &rows).await?);
         }
 

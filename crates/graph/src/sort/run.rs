@@ -17,7 +17,7 @@ use arrow::{
 use crate::{Error, Result};
 
 /// Bytes written and read at a time.
-const AT_ONCE: usize = 256 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// Batches of sorted rows, none of them empty.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl SortRun {
     ) -> Result<Self> {
         let failed = |error: ArrowError| unsorted(of, folder, &error);
         let file = tempfile::tempfile_in(folder).map_err(|error| unsorted(of, folder, &error))?;
-        let out = BufWriter::with_capacity(AT_ONCE, file);
+        let out = BufWriter::with_capacity(BUFFER_BYTES, file);
 
         let mut writer = StreamWriter::try_new(out, schema).map_err(failed)?;
         let mut rows = 0;
@@ -61,7 +61,7 @@ impl SortRun {
 
     /// Opens the run for reading.
     pub(super) fn read(self, of: &str) -> Result<SortRunReader> {
-        let input = BufReader::with_capacity(AT_ONCE, self.file);
+        let input = BufReader::with_capacity(BUFFER_BYTES, self.file);
         StreamReader::try_new(input, None).map_err(|error| unread(of, error))
     }
 }

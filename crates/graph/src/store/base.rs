@@ -103,7 +103,7 @@ fn chunks_of(rows: u64, size: u64) -> Option<u64> {
 
 impl VertexBaseInfo {
     /// Returns why a record's description is invalid; `None` if it is valid.
-    pub(super) fn flaw(&self) -> Option<String> {
+    pub(super) fn invalid_reason(&self) -> Option<String> {
         let keys = self.keys.as_ref();
         // Chunks of long texts have fewer keys than the chunk size.
         let has_keys = keys.is_none_or(|keys| {
@@ -121,7 +121,7 @@ impl VertexBaseInfo {
 
 impl EdgeBaseInfo {
     /// Returns why a record's description is invalid; `None` if it is valid.
-    pub(super) fn flaw(&self) -> Option<String> {
+    pub(super) fn invalid_reason(&self) -> Option<String> {
         let is_right = |list: &AdjacencyListInfo, vertices: u64, size: u64| {
             let parts = chunks_of(vertices, size)?;
             let edges = list.parts.iter().try_fold(0_u64, |sum, edges| sum.checked_add(*edges))?;

@@ -27,13 +27,13 @@ pub(super) const FOLDER: &str = "leases";
 const TERM: Duration = Duration::from_secs(60 * 60);
 /// Time since the last renewal for which the holder relies on the lease: shorter than [`TERM`], since requests take
 /// time and clocks differ in speed.
-const RELIED_ON: Duration = Duration::from_secs(30 * 60);
+const HOLDER_TERM: Duration = Duration::from_secs(30 * 60);
 /// Maximum time between renewals. A later renewal may be too late, and does not count.
-const LATEST_RENEWAL: Duration = Duration::from_secs(45 * 60);
+const MAX_RENEWAL_GAP: Duration = Duration::from_secs(45 * 60);
 /// Renewal interval.
-const RENEWED_EACH: Duration = Duration::from_secs(10 * 60);
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Interval of the holder's checks for a due renewal, and for a change of this machine's clock.
-const CHECKED_EACH: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum change of this machine's clock without a renewal.
 const MAX_STEP: Duration = Duration::from_secs(60);
 
@@ -69,7 +69,7 @@ impl LeaseTerm {
 
     /// Records a renewal that was sent at `sent` and completed at `now`.
     fn renew(&mut self, sent: SteadyInstant, clock_ms: i64, now: SteadyInstant) {
-        self.may_have_ended |= now.since(self.renewed) >= LATEST_RENEWAL;
+        self.may_have_ended |= now.since(self.renewed) >= MAX_RENEWAL_GAP;
         self.renewed = sent;
         self.clock_ms = clock_ms;
     }
@@ -79,12 +79,12 @@ impl LeaseTerm {
         let passed = now.since(self.renewed);
         let shown = i128::from(clock_ms) - i128::from(self.clock_ms);
         let step = shown.abs_diff(i128::try_from(passed.as_millis()).unwrap_or(i128::MAX));
-        passed >= RENEWED_EACH || step > MAX_STEP.as_millis()
+        passed >= RENEWAL_INTERVAL || step > MAX_STEP.as_millis()
     }
 
     /// Returns true if the lease has not expired, neither before nor at `now`.
     fn is_held(&self, now: SteadyInstant) -> bool {
-        !self.may_have_ended && now.since(self.renewed) < RELIED_ON
+        !self.may_have_ended && now.since(self.renewed) < HOLDER_TERM
     }
 }
 
@@ -103,7 +103,7 @@ impl LeaseFile {
 
     async fn keep_renewed(self, term: Arc<Mutex<LeaseTerm>>) {
         loop {
-            tokio::time::sleep(CHECKED_EACH).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             let sent = SteadyInstant::now();
             let clock_ms = now_ms();
             if !term.lock().is_due(sent, clock_ms) {
@@ -272,7 +272,7 @@ mod tests {
         fn apply(&mut self, event: LeaseEvent) {
             match event {
                 LeaseEvent::Pass { seconds } => {
-                    let step = CHECKED_EACH.as_secs();
+                    let step = CHECK_INTERVAL.as_secs();
                     for _ in 0..seconds / step {
                         self.pass(step);
                         self.run_holder();
@@ -287,7 +287,7 @@ mod tests {
                     self.off_ms += seconds * 1_000;
                     // If its own clock dates the lease, the holder needs a moment to notice a change.
                     if self.dates == LeaseClock::Holder {
-                        self.pass(CHECKED_EACH.as_secs());
+                        self.pass(CHECK_INTERVAL.as_secs());
                         self.run_holder();
                     }
                     self.look();

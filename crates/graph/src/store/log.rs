@@ -199,8 +199,8 @@ pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRe
     }
     let record: VersionRecord =
         serde_json::from_slice(bytes).map_err(|error| format!("not a record: {error}"))?;
-    match record.flaw(version) {
-        Some(flaw) => Err(flaw.into()),
+    match record.invalid_reason(version) {
+        Some(reason) => Err(reason.into()),
         None => Ok(record),
     }
 }

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::{Result, graphar::gathering};
 
 /// Chunks read concurrently.
-pub(super) const CHUNKS_AT_ONCE: usize = 16;
+pub(super) const MAX_CONCURRENT_CHUNKS: usize = 16;
 /// Chunks read ahead of a consumer that reads all of them.
 pub(super) const CHUNKS_AHEAD: usize = 4;
 
@@ -40,14 +40,17 @@ pub(crate) struct ChunkInterner {
 }
 
 /// Maximum number of chunks for a linear search.
-const FEW: usize = 16;
+const MAX_LINEAR_SEARCH: usize = 16;
 const NONE: u32 = u32::MAX;
 
 impl ChunkInterner {
     /// Returns an interner for `names` requests of chunks with numbers below `end`.
     pub(super) fn new(names: usize, end: u64) -> Self {
-        let places =
-            if names > FEW && end > 1 { vec![NONE; usize::try_from(end).unwrap_or(0)] } else { Vec::new() };
+        let places = if names > MAX_LINEAR_SEARCH && end > 1 {
+            vec![NONE; usize::try_from(end).unwrap_or(0)]
+        } else {
+            Vec::new()
+        };
         Self { numbers: SmallVec::new(), places }
     }
 

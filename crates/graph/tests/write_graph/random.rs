@@ -56,10 +56,10 @@ fn cases() -> impl Strategy<Value = Case> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (sizes, file_types, memory, flags).prop_flat_map(|(sizes, file_type, memory, flags)| {
         let (persons, towns, person_chunk, town_chunk, edge_chunk) = sizes;
-        let most = if persons * towns == 0 { 0 } else { 40 };
+        let max_edges = if persons * towns == 0 { 0 } else { 40 };
         let edge = (0..persons.max(1), 0..towns.max(1), option::of(0..9_i64));
         let orders = subsequence(ORDERS.to_vec(), 1..=4);
-        (vec(edge, 0..=most), 1..7_usize, orders).prop_map(move |(edges, batch_rows, orders)| Case {
+        (vec(edge, 0..=max_edges), 1..7_usize, orders).prop_map(move |(edges, batch_rows, orders)| Case {
             file_type,
             persons,
             towns,

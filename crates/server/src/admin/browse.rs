@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Maximum objects and folders in one answer.
-const LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 /// Time limit for describing a file or reading its rows.
 const TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const DEFAULT_ROWS: u64 = 50;
@@ -126,7 +126,7 @@ pub(super) async fn list(bucket: &Bucket, query: BrowseQuery) -> Result<BrowsedP
         prefix: query.prefix,
         delimiter: "/".to_owned(),
         token,
-        max_keys: LISTED,
+        max_keys: MAX_LISTED,
         ..ListRequest::default()
     };
 

@@ -269,7 +269,7 @@ impl Membership {
         sent: Instant,
         now: Instant,
     ) -> Vec<MembershipEvent> {
-        let verdict = self.judge(address, &answer.hello);
+        let verdict = self.check_hello(address, &answer.hello);
         let Some(peer) = self.peers.get_mut(address) else { return Vec::new() };
         let problem = match verdict {
             HelloVerdict::Refused(reason) => {
@@ -381,7 +381,7 @@ impl Membership {
     }
 
     /// Decides whether the node that answered at a listed address can be used.
-    fn judge(&self, address: &NodeAddress, hello: &NodeHello) -> HelloVerdict {
+    fn check_hello(&self, address: &NodeAddress, hello: &NodeHello) -> HelloVerdict {
         let refused = |reason: String| HelloVerdict::Refused(reason);
         let is_own = hello.instance == self.own.instance;
         let listed = self.peers.get(address).and_then(|peer| peer.listed.as_ref());

@@ -9,9 +9,9 @@ use tokio::{net::lookup_host, time::timeout};
 use crate::config::NodeListSource;
 
 /// Interval at which a file is reread.
-const READ_FILE_EVERY: Duration = Duration::from_secs(2);
+const READ_FILE_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which a name is resolved again.
-const RESOLVE_EVERY: Duration = Duration::from_secs(3);
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(3);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A peer door named by a list.
@@ -27,8 +27,8 @@ impl NodeListSource {
     pub(super) fn interval(&self) -> Option<Duration> {
         match self {
             Self::Fixed(_) => None,
-            Self::File(_) => Some(READ_FILE_EVERY),
-            Self::Dns(_) => Some(RESOLVE_EVERY),
+            Self::File(_) => Some(READ_FILE_INTERVAL),
+            Self::Dns(_) => Some(RESOLVE_INTERVAL),
         }
     }
 

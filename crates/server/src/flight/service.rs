@@ -51,7 +51,7 @@ const MAX_TICKET_BYTES: usize = 2 << 20;
 /// Maximum bytes of a request: the ticket of a command with a wide schema contains that schema several times.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 /// Bytes of a request in addition to its ticket.
-const BESIDES_TICKET: usize = 64 << 10;
+const REQUEST_OVERHEAD_BYTES: usize = 64 << 10;
 
 /// The Flight door of a node.
 struct FlightDoor {
@@ -197,7 +197,7 @@ impl FlightDoor {
             tickets.push((seal(TicketScope::Whole(scan.schema().clone()))?, Vec::new()));
         }
         let longest = tickets.iter().map(|(ticket, _)| ticket.len()).max().unwrap_or_default();
-        if longest > MAX_REQUEST_BYTES - BESIDES_TICKET {
+        if longest > MAX_REQUEST_BYTES - REQUEST_OVERHEAD_BYTES {
             let reason =
                 format!("a ticket of {longest} bytes, which no request may have: ask for fewer columns");
             return Err(invalid(reason));

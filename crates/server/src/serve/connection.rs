@@ -27,7 +27,7 @@ const WRITE_BUFFER: usize = 1 << 20;
 /// Bytes of a stream that are buffered for the client, in addition to the message being written.
 const STREAM_BUFFER: usize = 256 << 10;
 /// Time without data from the client after which it is pinged.
-const SILENCE: Duration = Duration::from_secs(60);
+const PING_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum streams of a connection: another node of a cluster opens several for each query that it planned.
 const MAX_STREAMS: u32 = 4_096;
 /// Connection preface of an HTTP/2 client (RFC 9113, section 3.4).
@@ -117,8 +117,8 @@ where
     let stream = LingeringStream::new(join(io::Cursor::new(PREFACE).chain(read), write));
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
-        .keep_alive_interval(SILENCE)
-        .keep_alive_timeout(SILENCE)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_INTERVAL)
         .max_concurrent_streams(MAX_STREAMS)
         .max_send_buf_size(STREAM_BUFFER);
 

@@ -25,7 +25,7 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval at which the files are checked for changes.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// HTTP version that a door offers by ALPN (RFC 7301).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Tls {
     pub(super) async fn watch(self: Arc<Self>) {
         let mut refused = None;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             let changed = times(&self.config);
             // A file that is briefly missing is being replaced.
             if changed.is_none() || changed == self.current.read().changed || changed == refused {

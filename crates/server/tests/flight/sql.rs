@@ -127,9 +127,9 @@ async fn tables_are_named_by_bucket_and_name_or_by_path() {
     ] {
         let rows = number(&mut client, &format!("SELECT count(*) FROM {table}")).await;
         assert_eq!(rows, (row_groups * ROWS) as i64, "{table}");
-        let least =
+        let span =
             number(&mut client, &format!("SELECT max(n) - min(n) + 1 FROM {table} WHERE n >= 0")).await;
-        assert_eq!(least, rows, "{table}");
+        assert_eq!(span, rows, "{table}");
     }
 
     let joined = "SELECT count(*) FROM lake.big b JOIN pond.p p ON b.n = p.n WHERE p.name = 'name 1'";

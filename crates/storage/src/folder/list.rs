@@ -25,7 +25,7 @@ use super::{
 use crate::{ListPage, ListRequest, ListedKey};
 
 /// Minimum number of names for a directory to be cached for the next page.
-const MANY: usize = 512;
+const MIN_CACHED_NAMES: usize = 512;
 
 /// Maximum bytes of cached names.
 const MAX_CACHED_BYTES: usize = 16 << 20;
@@ -85,7 +85,7 @@ impl DirNamesCache {
     fn put(&self, directory: &FilePath, stamp: FileStamp, names: &DirEntryNames) {
         let bytes =
             names.iter().map(|name| size_of::<DirEntryName>() + name.key.len() + name.segment.len()).sum();
-        if names.len() < MANY || bytes > MAX_CACHED_BYTES {
+        if names.len() < MIN_CACHED_NAMES || bytes > MAX_CACHED_BYTES {
             return;
         }
 

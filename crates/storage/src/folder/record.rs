@@ -40,7 +40,7 @@ pub(super) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
 /// Initial buffer size for an attribute's value, in bytes.
-const USUAL: usize = 1024;
+const INITIAL_VALUE_CAPACITY: usize = 1024;
 
 /// Headers that a folder stores with an object, passed in the extensions of a write. They may be added until the
 /// write completes: an ETag or a checksum is known only after the last byte. Clones share the headers.
@@ -268,7 +268,7 @@ fn read_by(
     stamp: &FileStamp,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
 ) -> io::Result<Option<FileRecord>> {
-    let mut value = vec![0; USUAL];
+    let mut value = vec![0; INITIAL_VALUE_CAPACITY];
     let mut length = get(&mut value);
     if length == Err(Errno::RANGE) {
         value.resize(usize::from(u16::MAX) + 1, 0);

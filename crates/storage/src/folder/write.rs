@@ -35,7 +35,7 @@ use super::{
 };
 
 /// The mode of a new file, before the umask.
-const NEW: Mode = Mode::from_raw_mode(0o666);
+const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 
 /// A file that has no name yet.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl UnnamedFile {
         #[cfg(target_os = "linux")]
         if folder.has_nameless_files() {
             let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
-            match rustix::fs::openat(&directory, ".", flags, NEW) {
+            match rustix::fs::openat(&directory, ".", flags, FILE_MODE) {
                 Ok(file) => return Ok(Self { file: file.into(), staged: None }),
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                     folder.note_no_nameless_files();
@@ -94,7 +94,7 @@ impl UnnamedFile {
 
         let name = part_name();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&directory, name.as_str(), flags, NEW)?;
+        let file = rustix::fs::openat(&directory, name.as_str(), flags, FILE_MODE)?;
         Ok(Self { file: file.into(), staged: Some((directory, name)) })
     }
 

@@ -357,7 +357,7 @@ struct BudgetedDiskTier {
 /// Divisor of the budget that yields the maximum bytes queued for the disk.
 const QUEUE_DIVISOR: u64 = 2;
 /// Number of writes between two measurements of the index.
-const MEASURE_INDEX_EVERY: u64 = 64;
+const WRITES_PER_INDEX_MEASUREMENT: u64 = 64;
 
 impl BudgetedDiskTier {
     async fn open(
@@ -392,7 +392,7 @@ impl BudgetedDiskTier {
         if let Err(reason) = self.tier.write(key, first_block, bytes) {
             tracing::trace!(?reason, "piece not written to disk");
         }
-        if self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(MEASURE_INDEX_EVERY) {
+        if self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(WRITES_PER_INDEX_MEASUREMENT) {
             let held = self.budget.hold(Holder::Metadata, self.tier.stats().index_bytes);
             *self.index.lock() = held;
         }

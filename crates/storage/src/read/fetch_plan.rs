@@ -24,11 +24,11 @@ use crate::{
 
 /// Maximum bytes reserved to open an object. Its size may be unknown, and it must be possible to open many small
 /// objects at once with little memory.
-const OPENING: ByteSize = ByteSize::kib(64);
+const MAX_OPEN_BYTES: ByteSize = ByteSize::kib(64);
 
 /// Number of concurrent opens of objects of unknown size that share the memory budget. Each requests at most its
 /// share.
-const OPENS_AT_ONCE: u64 = 64;
+const CONCURRENT_OPENS: u64 = 64;
 
 /// Maximum bytes of a merged request.
 const MAX_MERGED: u64 = 16 << 20;
@@ -45,7 +45,7 @@ pub(crate) enum FetchUrgency {
 impl Fetcher {
     /// Pins the bytes of a range from its start on, and starts to fetch those not in memory. The pins are adjacent;
     /// they end early if memory or the read-ahead quota is exhausted.
-    pub(crate) fn obtain(
+    pub(crate) fn pin_or_fetch(
         self: &Arc<Self>,
         object: &PagedObject,
         range: Range<u64>,
@@ -354,7 +354,7 @@ impl Fetcher {
 
     /// Pins several ranges ahead of their readers, merging nearby ones, until memory or the read-ahead quota is
     /// exhausted.
-    pub(crate) fn obtain_ranges(
+    pub(crate) fn pin_or_fetch_ranges(
         self: &Arc<Self>,
         object: &PagedObject,
         ranges: &[Range<u64>],
@@ -362,7 +362,11 @@ impl Fetcher {
         let merged = coalesce::merge(ranges, self.requests.cost.max_gap());
         let mut pins = Vec::new();
         for range in merged {
-            pins.extend(self.obtain(object, range.start..range.end.min(object.size()), FetchUrgency::Ahead));
+            pins.extend(self.pin_or_fetch(
+                object,
+                range.start..range.end.min(object.size()),
+                FetchUrgency::Ahead,
+            ));
         }
         pins
     }
@@ -384,12 +388,13 @@ impl Fetcher {
 
         let start = start / layout.block * layout.block;
         // At most one page if the size is unknown, and less if memory is small: concurrent opens need memory too.
-        let max_unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
+        let max_unknown =
+            (self.cache.budget().capacity() / CONCURRENT_OPENS).clamp(layout.block, layout.page);
         let max = if end == u64::MAX { max_unknown } else { self.max_fetch() };
         let end = end.min(start.saturating_add(max)).min(stripe_end);
         let end = end.div_ceil(layout.block).saturating_mul(layout.block);
 
-        let Some(opening) = self.cache.reserve((end - start).min(OPENING.as_u64())) else {
+        let Some(opening) = self.cache.reserve((end - start).min(MAX_OPEN_BYTES.as_u64())) else {
             return head().await;
         };
 

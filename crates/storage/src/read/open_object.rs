@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Maximum concurrent range reads of one object.
-const READS_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_READS: usize = 16;
 /// Maximum gap between two ranges that a read bypassing the page cache merges.
 const MERGE_GAP: u64 = 64 << 10;
 
@@ -149,7 +149,7 @@ impl OpenObject {
         let opened = std::mem::take(&mut *self.opened.lock());
         // Request all bytes of all ranges together, so that nearby ones share a request.
         let pins: Vec<PinnedRange> =
-            opened.into_iter().chain(fetcher.obtain_ranges(&object, ranges)).collect();
+            opened.into_iter().chain(fetcher.pin_or_fetch_ranges(&object, ranges)).collect();
 
         let read_ahead = self.store.read_options().read_ahead;
         let mut readers: Vec<_> = ranges
@@ -178,13 +178,14 @@ impl OpenObject {
             Ok(joined(pieces))
         });
 
-        futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await
+        futures::stream::iter(reads).buffered(MAX_CONCURRENT_READS).try_collect().await
     }
 
     async fn read_origin(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let merged = coalesce::merge(ranges, MERGE_GAP);
         let reads = merged.clone().into_iter().map(|range| self.get(range));
-        let read: Vec<Bytes> = futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;
+        let read: Vec<Bytes> =
+            futures::stream::iter(reads).buffered(MAX_CONCURRENT_READS).try_collect().await?;
         if self.store.origin().is_folder() {
             self.check_unchanged().await?;
         }

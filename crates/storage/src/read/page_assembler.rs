@@ -177,14 +177,14 @@ impl<'a> PageAssembler<'a> {
         } else {
             self.cache.insert_of_peer(key, &piece);
         }
-        self.depart(&key, &flight);
+        self.remove_flight(&key, &flight);
         if !self.is_from_peer {
             self.counters.pages_fetched.add(1);
         }
         flight.finish(piece);
     }
 
-    fn depart(&self, key: &PageKey, flight: &Arc<PieceFlight>) {
+    fn remove_flight(&self, key: &PageKey, flight: &Arc<PieceFlight>) {
         self.flights.land(key, flight);
         self.cache.count_landing(flight.len() as u64);
     }
@@ -193,7 +193,7 @@ impl<'a> PageAssembler<'a> {
     pub(crate) fn fail(&mut self, error: &Error) {
         while let Some(ExpectedPiece { page, flight, .. }) = self.expected.pop_front() {
             // Remove it from the table first, so that a caller that retries after this error starts a new fetch.
-            self.depart(&self.object.key(page), &flight);
+            self.remove_flight(&self.object.key(page), &flight);
             flight.fail(error.clone());
         }
     }

@@ -36,7 +36,7 @@ const READS_PER_REFETCH: u64 = 256;
 /// Time after which an idle reader is presumed gone: its pins are released.
 const IDLE: Duration = Duration::from_secs(5);
 /// Interval of the search for idle readers while any pins are parked.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The positions of the readers of each object.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl ReadAhead {
 
 async fn sweep(readers: Weak<ReadAhead>) {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         match readers.upgrade() {
             Some(readers) if readers.release_idle() => {}
             _ => return,

@@ -46,10 +46,10 @@ use crate::{
 };
 
 /// Maximum attempts to open an object that keeps changing during a read.
-const OPENS_OF_A_CHANGING_OBJECT: u32 = 4;
+const MAX_OPEN_ATTEMPTS: u32 = 4;
 
 /// Minimum interval between two searches for abandoned uploads.
-const COLLECT_UPLOADS_EVERY: Duration = Duration::from_secs(60 * 60);
+const UPLOAD_GC_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Number of objects per page of a listing.
 const LISTING: usize = 1_000;
 
@@ -128,7 +128,7 @@ impl ReadThroughInner {
             read_ahead,
             options,
             object_versions: OnceLock::new(),
-            collect_uploads: MinInterval::new(COLLECT_UPLOADS_EVERY),
+            collect_uploads: MinInterval::new(UPLOAD_GC_INTERVAL),
         }
     }
 
@@ -462,7 +462,7 @@ impl ReadThrough {
 
         let mut at_once = false;
         let wanted = first_bytes(&options);
-        for _ in 0..OPENS_OF_A_CHANGING_OBJECT {
+        for _ in 0..MAX_OPEN_ATTEMPTS {
             let (known, pins) = self.resolve(path, at_once, wanted.clone()).await?;
             if let Err(error) = options.check_preconditions(&known.meta) {
                 // The known description may be older than the caller's: ask the origin before refusing.
@@ -535,7 +535,7 @@ impl ReadThrough {
 
         let (fetched, pins) = match missing {
             Some(missing) => {
-                let pins = fetcher.obtain(object, missing..until, FetchUrgency::Ahead);
+                let pins = fetcher.pin_or_fetch(object, missing..until, FetchUrgency::Ahead);
                 (pins.last().map_or(missing, PinnedRange::end), pins)
             }
             None => (ahead.end(), Vec::new()),

@@ -227,7 +227,7 @@ impl RangeReader {
 
         let window = self.ahead.window.min(quota.share());
         let end = self.unpinned_end().min(self.request_end(self.position, window));
-        let pins = self.fetcher.obtain(&self.object, self.position..end, FetchUrgency::Now);
+        let pins = self.fetcher.pin_or_fetch(&self.object, self.position..end, FetchUrgency::Now);
         for pin in pins.into_iter().rev() {
             self.pins.push_front(pin);
         }
@@ -255,7 +255,7 @@ impl RangeReader {
                 return;
             }
 
-            let pins = self.fetcher.obtain(&self.object, covered..until, FetchUrgency::Ahead);
+            let pins = self.fetcher.pin_or_fetch(&self.object, covered..until, FetchUrgency::Ahead);
             let Some(last) = pins.last() else { return };
             covered = last.end();
             self.ahead.window = window;

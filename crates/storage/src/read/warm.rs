@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Maximum stripes of an object that are loaded concurrently.
-const STRIPES_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_STRIPES: usize = 4;
 
 impl ReadThrough {
     /// Loads the whole object into the cache; in a cluster, each stripe into the cache of its home. Returns the
@@ -63,7 +63,7 @@ impl ReadThrough {
             });
         }
 
-        let loads = futures::stream::iter(loads).buffer_unordered(STRIPES_AT_ONCE);
+        let loads = futures::stream::iter(loads).buffer_unordered(MAX_CONCURRENT_STRIPES);
         loads.try_fold(0, |sum, loaded| std::future::ready(Ok(sum + loaded))).await
     }
 

@@ -189,7 +189,7 @@ fn parquet(random: &mut SplitMix64Rng) -> Vec<Access> {
     const QUERIES: usize = 12_000;
 
     /// Number of queries per full scan of a file.
-    const SCAN_EVERY: u64 = 50;
+    const QUERIES_PER_SCAN: u64 = 50;
 
     let files = ZipfSampler::new(FILES, 0.7);
     let columns = ZipfSampler::new(COLUMNS, 1.0);
@@ -197,7 +197,7 @@ fn parquet(random: &mut SplitMix64Rng) -> Vec<Access> {
     let mut accesses = Vec::new();
 
     for _ in 0..QUERIES {
-        let scans = random.below(SCAN_EVERY) == 0;
+        let scans = random.below(QUERIES_PER_SCAN) == 0;
         let file = if scans { random.below(FILES as u64) } else { files.draw(random) };
 
         let first = file * (CHUNKS + 1);

@@ -19,7 +19,7 @@ use super::ring::{SinkFile, SlotWrite, WriteRing};
 /// Maximum number of consecutive interruptions before a write fails.
 const MAX_RETRIES: u32 = 1_000;
 /// Bytes to preallocate at once if the file system would otherwise allocate at every direct write.
-const AHEAD: u64 = 64 << 20;
+const PREALLOCATION_BYTES: u64 = 64 << 20;
 
 /// A command from a sink to the thread.
 pub(super) enum SinkCommand {
@@ -86,7 +86,7 @@ impl<R: WriteRing> SinkEngine<R> {
         }
 
         let from = state.allocated;
-        let length = (end - state.allocated).next_multiple_of(AHEAD);
+        let length = (end - state.allocated).next_multiple_of(PREALLOCATION_BYTES);
         state.allocated = match self.ring.allocate(&write.target.file, from, length) {
             Ok(()) => from + length,
             // Less than the requested space may still fit into the file system, the quota or the file size limit.
@@ -218,13 +218,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_is_written_whatever_the_file_system_says_of_room_ahead() {
-        assert_eq!(written(Ok(())).await, [(0, AHEAD)]);
+        assert_eq!(written(Ok(())).await, [(0, PREALLOCATION_BYTES)]);
         let slot = SLOT as u64;
         for refused in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
-            assert_eq!(written(Err(refused)).await, [(0, AHEAD), (slot, AHEAD), (2 * slot, AHEAD)]);
+            assert_eq!(
+                written(Err(refused)).await,
+                [(0, PREALLOCATION_BYTES), (slot, PREALLOCATION_BYTES), (2 * slot, PREALLOCATION_BYTES)]
+            );
         }
         for unable in [Errno::OPNOTSUPP, Errno::NOSYS, Errno::PERM, Errno::IO, Errno::INVAL, Errno::SPIPE] {
-            assert_eq!(written(Err(unable)).await, [(0, AHEAD)], "it is asked no more");
+            assert_eq!(written(Err(unable)).await, [(0, PREALLOCATION_BYTES)], "it is asked no more");
         }
     }
 }

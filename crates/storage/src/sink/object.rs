@@ -12,9 +12,9 @@ use crate::{Error, Result};
 /// Maximum number of parts that stores accept for an object.
 const MAX_PARTS: u64 = 10_000;
 /// Initial capacity of a part, which grows as it is filled: many sinks may be open, most of them barely used.
-const FIRST_ROOM: usize = 64 << 10;
+const INITIAL_PART_CAPACITY: usize = 64 << 10;
 /// Maximum size of an object that is held in memory until it is published.
-const HELD: usize = 64 << 10;
+const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
 pub(super) struct ObjectSink {
     store: Arc<dyn ObjectStore>,
@@ -130,15 +130,17 @@ impl ObjectSink {
     fn make_room(&mut self, more: usize) {
         let wanted = self.part.len() + more;
         if wanted > self.part.capacity() {
-            let room =
-                (self.part.capacity() * 2).max(FIRST_ROOM).max(wanted).min(self.part_bytes.max(wanted));
+            let room = (self.part.capacity() * 2)
+                .max(INITIAL_PART_CAPACITY)
+                .max(wanted)
+                .min(self.part_bytes.max(wanted));
             self.part.reserve_exact(room - self.part.len());
         }
     }
 
     /// Sends the remaining bytes, unless the whole object is small.
     async fn send_rest(&mut self) -> Result<()> {
-        let is_little = self.upload.is_none() && self.part.len() <= HELD;
+        let is_little = self.upload.is_none() && self.part.len() <= MAX_BUFFERED_BYTES;
         if !is_little && !self.part.is_empty() {
             self.send().await?;
         }

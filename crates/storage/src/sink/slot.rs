@@ -11,8 +11,8 @@ use tokio::sync::Semaphore;
 /// Alignment of offsets, lengths and addresses of direct writes.
 pub(super) const BLOCK: usize = 4096;
 
-/// Number of slots created by this process.
-static MADE: AtomicU64 = AtomicU64::new(0);
+/// Identifier of the next slot of this process.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A buffer aligned to [`BLOCK`].
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl WriteSlot {
     fn new(index: u16, capacity: usize) -> Self {
         let memory = vec![0; capacity + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
-        let id = MADE.fetch_add(1, Ordering::Relaxed);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Self { memory, start, capacity, used: 0, index, id }
     }
 

@@ -27,7 +27,7 @@ const MARKER: &str = "attributes.json";
 const ABANDONED_AFTER: TimeDelta = TimeDelta::days(7);
 
 /// Maximum concurrent reads of markers.
-const CONCURRENT: usize = 16;
+const MAX_CONCURRENT_READS: usize = 16;
 
 /// A part of an upload that is not yet complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl ReadThrough {
                 }))
             });
 
-        let uploads: Vec<_> = stream::iter(read).buffered(CONCURRENT).try_collect().await?;
+        let uploads: Vec<_> = stream::iter(read).buffered(MAX_CONCURRENT_READS).try_collect().await?;
         let mut uploads: Vec<_> = uploads.into_iter().flatten().collect();
         uploads.sort_by(|a: &UnfinishedUpload, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
         Ok(uploads)

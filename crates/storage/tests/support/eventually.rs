@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval between two checks of a condition.
-const POLL_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Waits until a condition holds.
 ///
@@ -17,7 +17,7 @@ const POLL_EVERY: Duration = Duration::from_millis(2);
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let holding = async {
         while !holds().await {
-            tokio::time::sleep(POLL_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
 
@@ -30,6 +30,6 @@ pub fn eventually_blocking(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "waited {TIMEOUT:?} for {what}");
-        std::thread::sleep(POLL_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -14,7 +14,7 @@ use stylobate_graph::graphar::{EdgeInfo, Edges, Graph, LabelFilter, Vertices};
 use crate::{failure::usage, graph::free_name::free_name};
 
 /// Rows per batch: chunks may have millions of rows.
-const ROWS_AT_ONCE: usize = 1 << 16;
+const BATCH_ROWS: usize = 1 << 16;
 
 /// The table of a vertex type or edge type.
 pub(super) struct ExportTable {
@@ -197,8 +197,8 @@ fn sliced(
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let slices = |batch: RecordBatch| {
         let rows = batch.num_rows();
-        let starts = (0..rows).step_by(ROWS_AT_ONCE);
-        let slices = starts.map(move |start| Ok(batch.slice(start, ROWS_AT_ONCE.min(rows - start))));
+        let starts = (0..rows).step_by(BATCH_ROWS);
+        let slices = starts.map(move |start| Ok(batch.slice(start, BATCH_ROWS.min(rows - start))));
         stream::iter(slices.collect::<Vec<_>>())
     };
     batches.map_ok(slices).try_flatten()

@@ -28,8 +28,8 @@ use self::{
     source::{ImportSourceOpener, OpenedImportSource},
 };
 use crate::{
+    allocator::minimize_memory,
     failure::usage,
-    lean_memory::be_lean,
     out::print_json,
     rows::{ProgressDisplay, delimiter, grouped, option, until_stopped},
     table,
@@ -160,7 +160,7 @@ pub(super) async fn run(args: ImportArgs) -> Result<()> {
 
 async fn import(args: &ImportArgs) -> Result<()> {
     let started = Instant::now();
-    be_lean();
+    minimize_memory();
     let plan = match &args.spec {
         Some(path) => spec::plan(path)?,
         None => typed::plan(&args.typed())?,

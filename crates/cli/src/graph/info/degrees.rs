@@ -13,7 +13,7 @@ use stylobate_graph::{
 use crate::rows::ProgressDisplay;
 
 /// Vertices per request, and maximum requests in flight.
-const AT_ONCE: u64 = 1 << 18;
+const VERTICES_PER_REQUEST: u64 = 1 << 18;
 const MAX_IN_FLIGHT: usize = 4;
 
 /// Statistics of the degrees of all vertices on one side of an edge type.
@@ -72,10 +72,10 @@ impl DegreeStats {
         progress: &ProgressDisplay,
     ) -> Result<Self> {
         let vertices = vertices(edges, direction).await?;
-        let starts = (0..vertices.div_ceil(AT_ONCE)).map(|batch| batch * AT_ONCE);
+        let starts = (0..vertices.div_ceil(VERTICES_PER_REQUEST)).map(|batch| batch * VERTICES_PER_REQUEST);
         let batches = starts.map(|start| async move {
             let indexes: Vec<i64> =
-                (start..vertices.min(start + AT_ONCE)).map(|index| index as i64).collect();
+                (start..vertices.min(start + VERTICES_PER_REQUEST)).map(|index| index as i64).collect();
             edges.degrees(&indexes, direction).await
         });
 

@@ -245,10 +245,10 @@ fn bars(degrees: &[DegreeStats]) -> Vec<String> {
         let mut row =
             vec![if from == to { grouped(from) } else { format!("{} to {}", grouped(from), grouped(to)) }];
         for of in degrees {
-            let most = of.histogram.iter().map(|bucket| bucket.vertices).max().unwrap_or_default();
+            let max_vertices = of.histogram.iter().map(|bucket| bucket.vertices).max().unwrap_or_default();
             let found = of.histogram.iter().find(|bucket| bucket.from == from);
             let vertices = found.map_or(0, |bucket| bucket.vertices);
-            row.extend([grouped(vertices), table::bar(vertices, most, BAR)]);
+            row.extend([grouped(vertices), table::bar(vertices, max_vertices, BAR)]);
         }
 
         rows.push(row);

@@ -6,8 +6,8 @@ use stylobate_graph::store::{CompactOptions, Compacted, StoreOptions};
 
 use super::place::StoreLocationArgs;
 use crate::{
+    allocator::minimize_memory,
     failure::usage,
-    lean_memory::be_lean,
     out::print_json,
     rows::{grouped, open_cache, until_stopped},
     table,
@@ -60,7 +60,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
         return Err(usage(format!("--share {}: give a number such as 0.2", args.share)));
     }
 
-    be_lean();
+    minimize_memory();
     let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let mut options = CompactOptions::default().with_share(args.share).with_force(args.force);
     if let Some(types) = &args.types {

@@ -20,13 +20,13 @@ use stylobate_server::config::available_memory;
 use stylobate_storage::{ByteSize, CacheOptions};
 
 use crate::{
+    allocator::minimize_memory,
     failure::usage,
     graph::import::{
         plan::{EdgeImportPlan, ImportPlan, VertexImportPlan},
         source::{ImportSourceOpener, OpenedImportSource},
         typed::{self, ImportFlags},
     },
-    lean_memory::be_lean,
     out::print_json,
     rows::{ProgressDisplay, delimiter, grouped},
     table,
@@ -97,7 +97,7 @@ impl DataArgs {
 
     /// Opens the cache that the sources and the store share.
     pub(super) async fn cache(&self) -> Result<Cache> {
-        be_lean();
+        minimize_memory();
         Ok(Cache::open(CacheOptions::new(self.for_sources())).await?)
     }
 

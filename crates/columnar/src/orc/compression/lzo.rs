@@ -3,9 +3,9 @@
 use stylobate_storage::{ByteReader, Corrupt};
 
 /// State after a run of literals that was too long to be encoded in an instruction.
-const MANY: usize = 4;
+const AFTER_LONG_LITERALS: usize = 4;
 /// Start of far distances.
-const FAR: usize = 1 << 14;
+const MIN_FAR_DISTANCE: usize = 1 << 14;
 
 /// Decompresses a chunk to the beginning of `out`; returns the number of bytes.
 pub(crate) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<usize, Corrupt> {
@@ -33,7 +33,7 @@ impl LzoDecoder<'_> {
         {
             self.byte()?;
             self.literals(count.into())?;
-            literals = usize::from(count).min(MANY);
+            literals = usize::from(count).min(AFTER_LONG_LITERALS);
         }
 
         loop {
@@ -55,16 +55,16 @@ impl LzoDecoder<'_> {
                     if distance == 0 {
                         return (length == 3 && self.chunk.is_empty()).then_some(self.len);
                     }
-                    (distance + FAR, length, after)
+                    (distance + MIN_FAR_DISTANCE, length, after)
                 }
                 _ if literals == 0 => {
                     let count = self.length(code, 15)? + 3;
                     self.literals(count)?;
-                    literals = MANY;
+                    literals = AFTER_LONG_LITERALS;
                     continue;
                 }
                 _ => {
-                    let (nearest, length) = if literals == MANY { (2049, 3) } else { (1, 2) };
+                    let (nearest, length) = if literals == AFTER_LONG_LITERALS { (2049, 3) } else { (1, 2) };
                     ((self.byte()? << 2) + (code >> 2) + nearest, length, code & 3)
                 }
             };
@@ -139,9 +139,9 @@ mod tests {
                 (state >> 33) as usize
             };
             let mut text = Vec::new();
-            let most = [20, 3_000, 70_000, 200_000][seed as usize % 4];
+            let min_len = [20, 3_000, 70_000, 200_000][seed as usize % 4];
 
-            while text.len() < most {
+            while text.len() < min_len {
                 match next() % 4 {
                     0 => text.extend((0..next() % 500).map(|_| next() as u8)),
                     1 => text.extend(std::iter::repeat_n(next() as u8, next() % 2_000)),

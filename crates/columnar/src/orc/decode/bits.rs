@@ -6,7 +6,7 @@ use super::reached::{DecodedPosition, skippable};
 use crate::orc::{bytes::StripeStreams, fault::OrcReadError, stream::OrcStreamReader, stripe::StreamKind};
 
 /// Capacity reserved for values before any is decoded.
-const FIRST_ROOM: usize = 64 << 10;
+const INITIAL_CAPACITY: usize = 64 << 10;
 
 /// Decoder of a byte stream.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl ByteRleDecoder {
             let before = skippable(std::mem::take(&mut self.before))?;
             self.read(before)?;
         }
-        let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
+        let mut values = Vec::with_capacity(len.min(INITIAL_CAPACITY));
         while values.len() < len {
             self.next_run()?;
             let now = self.left.min(len - values.len());

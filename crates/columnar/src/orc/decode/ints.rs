@@ -15,7 +15,7 @@ use crate::orc::{
 /// Maximum numbers of a run, which is decoded as a whole.
 const MAX_RUN: usize = 512;
 /// Capacity reserved for values before any is decoded.
-pub(super) const FIRST_ROOM: usize = 64 << 10;
+pub(super) const INITIAL_CAPACITY: usize = 64 << 10;
 
 /// Decoder of a stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` are returned as negative numbers.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl IntRleDecoder {
 
     /// Reads the next `len` numbers.
     pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, OrcReadError> {
-        let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
+        let mut values = Vec::with_capacity(len.min(INITIAL_CAPACITY));
         self.each(len, |piece| {
             values.extend_from_slice(piece);
             Ok(())

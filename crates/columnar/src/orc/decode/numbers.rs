@@ -13,7 +13,7 @@ use arrow::{
 use super::{
     OrcColumnReader,
     bits::{BatchValidity, BooleanRleDecoder, ByteRleDecoder, PresentStreamDecoder},
-    ints::{FIRST_ROOM, IntRleDecoder},
+    ints::{INITIAL_CAPACITY, IntRleDecoder},
     reached::DecodedPosition,
 };
 use crate::orc::{calendar::Calendar, fault::OrcReadError, stream::OrcStreamReader};
@@ -21,7 +21,7 @@ use crate::orc::{calendar::Calendar, fault::OrcReadError, stream::OrcStreamReade
 /// Exponent of the largest power of ten, which is the maximum precision.
 const MAX_POWER: u32 = 38;
 /// Floating-point numbers that are converted from bytes at a time.
-const TOGETHER: usize = 1024;
+const FLOATS_PER_READ: usize = 1024;
 
 pub(super) struct BooleanColumnReader {
     pub(super) presence: PresentStreamDecoder,
@@ -112,7 +112,7 @@ where
 {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
-        let mut values: Vec<T::Native> = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        let mut values: Vec<T::Native> = Vec::with_capacity(rows.values().min(INITIAL_CAPACITY));
         self.ints.each(rows.values(), |piece| {
             values.extend(piece.iter().map(|number| T::Native::lowest(*number)));
             let is_itself = |number: &i64| T::Native::lowest(*number).into() == *number;
@@ -164,9 +164,9 @@ where
 {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
-        let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        let mut values = Vec::with_capacity(rows.values().min(INITIAL_CAPACITY));
         while values.len() < rows.values() {
-            let bytes = self.stream.take((rows.values() - values.len()).min(TOGETHER) * SIZE)?;
+            let bytes = self.stream.take((rows.values() - values.len()).min(FLOATS_PER_READ) * SIZE)?;
             values.extend(bytes.as_chunks::<SIZE>().0.iter().map(|bytes| T::Native::from_bytes(*bytes)));
         }
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.scatter(values).into(), rows.nulls)))
@@ -191,7 +191,7 @@ pub(super) struct DecimalColumnReader {
 impl OrcColumnReader for DecimalColumnReader {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
-        let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        let mut values = Vec::with_capacity(rows.values().min(INITIAL_CAPACITY));
         // Union of all bits, which shows for nearly all columns that no value is too large.
         let mut any = 0;
         let digits = &mut self.digits;
@@ -235,7 +235,7 @@ pub(super) struct ShortDecimalColumnReader {
 impl OrcColumnReader for ShortDecimalColumnReader {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
-        let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        let mut values = Vec::with_capacity(rows.values().min(INITIAL_CAPACITY));
         self.ints.each(rows.values(), |piece| {
             values.extend(piece.iter().map(|number| i128::from(*number)));
             Ok(())

@@ -10,7 +10,7 @@ use arrow::{
 use super::{
     OrcColumnReader,
     bits::{BatchValidity, PresentStreamDecoder},
-    ints::{FIRST_ROOM, IntRleDecoder},
+    ints::{INITIAL_CAPACITY, IntRleDecoder},
     reached::DecodedPosition,
 };
 use crate::{
@@ -106,7 +106,7 @@ pub(super) fn offsets(
     lengths: &mut IntRleDecoder,
     rows: &BatchValidity,
 ) -> Result<OffsetBuffer<i32>, OrcReadError> {
-    let mut offsets = Vec::with_capacity(rows.values().min(FIRST_ROOM) + 1);
+    let mut offsets = Vec::with_capacity(rows.values().min(INITIAL_CAPACITY) + 1);
     offsets.push(0);
     lengths.each(rows.values(), |lengths| append(lengths, &mut offsets))?;
     let Some(nulls) = &rows.nulls else { return Ok(OffsetBuffer::new(ScalarBuffer::from(offsets))) };

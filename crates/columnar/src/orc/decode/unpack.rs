@@ -2,7 +2,7 @@
 //! by loads and shifts that are constant at compile time.
 
 /// Numbers that are unpacked together.
-const TOGETHER: usize = 8;
+const LANES: usize = 8;
 
 /// Appends `count` numbers of `width` bits each, all within `bytes`. Bytes after them are not used, but allow the
 /// faster path. Only widths that have a code are valid.
@@ -24,7 +24,7 @@ pub(super) fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<i64>)
 
 /// Returns the bytes loaded for some numbers: eight from the start of the last of them.
 const fn window(width: usize) -> usize {
-    (TOGETHER - 1) * width / 8 + 8
+    (LANES - 1) * width / 8 + 8
 }
 
 fn unpack_all<const WIDTH: usize, const WINDOW: usize>(bytes: &[u8], count: usize, out: &mut Vec<i64>) {
@@ -32,17 +32,17 @@ fn unpack_all<const WIDTH: usize, const WINDOW: usize>(bytes: &[u8], count: usiz
     let mut rest = bytes;
     let mut left = count;
 
-    while left >= TOGETHER
+    while left >= LANES
         && let Some(window) = rest.first_chunk::<WINDOW>()
     {
         out.extend_from_slice(&unpack_window::<WIDTH, WINDOW>(window));
         rest = rest.get(WIDTH..).unwrap_or_default();
-        left -= TOGETHER;
+        left -= LANES;
     }
     while left > 0 {
         let mut window = [0; WINDOW];
         window.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        let now = left.min(TOGETHER);
+        let now = left.min(LANES);
         out.extend_from_slice(unpack_window::<WIDTH, WINDOW>(&window).get(..now).unwrap_or_default());
         rest = rest.get(WIDTH..).unwrap_or_default();
         left -= now;
@@ -50,7 +50,7 @@ fn unpack_all<const WIDTH: usize, const WINDOW: usize>(bytes: &[u8], count: usiz
 }
 
 #[inline(always)]
-fn unpack_window<const WIDTH: usize, const WINDOW: usize>(window: &[u8; WINDOW]) -> [i64; TOGETHER] {
+fn unpack_window<const WIDTH: usize, const WINDOW: usize>(window: &[u8; WINDOW]) -> [i64; LANES] {
     std::array::from_fn(|at| {
         let bit = at * WIDTH;
         let word =

@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// Bytes of rows that are encoded at a time, without dictionaries: enough that threads rarely synchronize.
-const ENCODED_AT_ONCE: usize = 8 << 20;
+const ENCODE_BATCH_BYTES: usize = 8 << 20;
 /// Maximum bytes of buffered rows, including their dictionaries.
-const MAX_AT_ONCE: usize = 512 << 20;
+const MAX_BUFFERED_BYTES: usize = 512 << 20;
 /// Minimum rows of a slice, unless they exceed [`MIN_ROWS_BYTES`].
 const MIN_ROWS: usize = 1024;
 const MIN_ROWS_BYTES: usize = 4 << 20;
@@ -196,10 +196,11 @@ impl OrcWriter {
     }
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        let rows_at_once =
-            ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
+        let rows_at_once = ENCODE_BATCH_BYTES
+            .min(self.options.memory.as_usize() / 2)
+            .min(self.options.stripe_size.as_usize());
         let rows_at_once = rows_at_once.min(self.options.encoded_at_once);
-        let all_at_once = MAX_AT_ONCE.min(self.options.memory.as_usize() / 2);
+        let all_at_once = MAX_BUFFERED_BYTES.min(self.options.memory.as_usize() / 2);
         // The statistics of short row groups may be larger than their rows.
         let index_bytes = self.group_bytes * batch.num_rows() / self.options.row_index_stride.max(1);
         let all_bytes = weight(batch) + index_bytes;

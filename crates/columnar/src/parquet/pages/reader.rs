@@ -26,7 +26,7 @@ use crate::parquet::{
 };
 
 /// Bytes that most headers fit in.
-const FEW: usize = 1 << 10;
+const TYPICAL_HEADER: usize = 1 << 10;
 /// Maximum bytes of a page header, statistics with long strings included.
 const MAX_HEADER: usize = 16 << 20;
 
@@ -369,7 +369,7 @@ fn data_page(
 /// Reads the header at the start of the bytes; returns it with its length.
 fn read_header(source: &impl ChunkSource, bytes: &Range<u64>) -> Result<(PageHeader, usize)> {
     let available = usize::try_from(bytes.end.saturating_sub(bytes.start)).unwrap_or(usize::MAX);
-    let mut wanted = available.min(FEW);
+    let mut wanted = available.min(TYPICAL_HEADER);
     loop {
         let read = source.bytes_from(bytes.start, wanted)?;
         let read = read.get(..read.len().min(available)).unwrap_or_default();

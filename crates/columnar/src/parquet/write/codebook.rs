@@ -29,12 +29,12 @@ use crate::{
 const UNKNOWN: u32 = u32::MAX;
 /// Number of leading rows that predict whether the rest has only known values.
 const LEADING_ROWS: usize = 4096;
-/// At most `1 / NEW` of the leading rows may have a new value.
-const NEW: usize = 16;
+/// At most `1 / NEW_VALUES_DIVISOR` of the leading rows may have a new value.
+const NEW_VALUES_DIVISOR: usize = 16;
 /// Number of smallest and of largest values that are tracked.
 const EXTREMES: usize = 64;
-/// Arrays use much of a dictionary if they refer to at least `1 / MUCH` of its values.
-const MUCH: usize = 2;
+/// Arrays use much of a dictionary if they refer to at least `1 / USED_VALUES_DIVISOR` of its values.
+const USED_VALUES_DIVISOR: usize = 2;
 /// Maximum values of a dictionary of categories: all of them and their order are kept.
 const MAX_CATEGORIES: usize = 4096;
 const BEYOND: &str = "a code beyond its dictionary";
@@ -206,7 +206,7 @@ impl Codebook {
 
         let keys = keys_of(&first.slice(0, first.len().min(LEADING_ROWS)));
         let is_new = |key: &&u32| self.map.get(**key as usize).is_none_or(|code| *code == UNKNOWN);
-        keys.iter().filter(is_new).count() * NEW <= keys.len()
+        keys.iter().filter(is_new).count() * NEW_VALUES_DIVISOR <= keys.len()
     }
 
     /// Takes over the dictionary of the first array, if it has at most `max_bytes` bytes, and either its values are
@@ -429,13 +429,13 @@ fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
     let sharing =
         arrays.iter().take_while(|array| dictionary_of(array).is_some_and(|other| is_same(&other, values)));
     let rows: usize = sharing.clone().map(|array| array.len()).sum();
-    if rows < values.len() / MUCH {
+    if rows < values.len() / USED_VALUES_DIVISOR {
         return false;
     }
 
     let mut used = CodeSet::default();
     sharing.for_each(|array| used.add(&keys_of(array), values.len()));
-    used.count() >= values.len() / MUCH
+    used.count() >= values.len() / USED_VALUES_DIVISOR
 }
 
 /// Returns the keys of rows that are not null.

@@ -90,10 +90,10 @@ where
     K::Native: TryFrom<usize>,
 {
     let mut random = StdRng::seed_from_u64(seed);
-    let most = values.len();
+    let value_count = values.len();
     let keys: PrimitiveArray<K> = (0..rows)
         .map(|_| {
-            let key = random.random_range(0..most);
+            let key = random.random_range(0..value_count);
             if random.random_bool(nulls) { None } else { K::Native::try_from(key).ok() }
         })
         .collect();

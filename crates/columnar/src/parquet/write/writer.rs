@@ -36,13 +36,13 @@ use crate::{
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of rows that are encoded at a time, without dictionaries: enough that threads rarely synchronize.
-const ENCODED_AT_ONCE: usize = 8 << 20;
+const ENCODE_BATCH_BYTES: usize = 8 << 20;
 /// Bytes that are encoded at a time, with dictionaries: a dictionary stays below the limit of a page.
-const MAX_AT_ONCE: usize = 512 << 20;
+const MAX_BUFFERED_BYTES: usize = 512 << 20;
 /// Reason of the error if an encoder panics.
 const GAVE_UP: &str = "the encoder gave up";
-/// Codebooks are kept for the next row group if they take at most `1 / KEPT` of the memory.
-const KEPT: usize = 2;
+/// Codebooks are kept for the next row group if they take at most `1 / CODEBOOK_MEMORY_DIVISOR` of the memory.
+const CODEBOOK_MEMORY_DIVISOR: usize = 2;
 
 /// Writer of record batches to a Parquet file. If it is dropped before it is finished, no file is left.
 pub struct ParquetWriter {
@@ -215,11 +215,12 @@ impl ParquetWriter {
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let row_group = usize::try_from(self.options.row_group_size.as_u64()).unwrap_or(usize::MAX);
-        let at_once = self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MAX_AT_ONCE);
+        let at_once =
+            self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MAX_BUFFERED_BYTES);
         let rows = batch.num_rows();
         let within = |bytes: usize, all: usize| (bytes / all.div_ceil(rows.max(1)).max(1)).max(1);
         let max_rows =
-            within(at_once, self.weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
+            within(at_once, self.weight(batch)).min(within(ENCODE_BATCH_BYTES, weight_of_rows(batch)));
         let mut start = 0;
 
         while start < rows {
@@ -233,7 +234,7 @@ impl ParquetWriter {
             self.rows += count as u64;
             start += count;
 
-            if self.waiting_bytes >= at_once || self.waiting_rows >= ENCODED_AT_ONCE {
+            if self.waiting_bytes >= at_once || self.waiting_rows >= ENCODE_BATCH_BYTES {
                 self.encode().await?;
             }
             if self.rows_in_group == self.options.row_group_rows || self.is_large() {
@@ -368,7 +369,9 @@ impl ParquetWriter {
         let finished = in_parallel(self.options.threads, columns, ParquetColumnEncoder::memory, finish).await;
         let finished = finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         let (mut chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
-        if codebooks.iter().flatten().map(kept_bytes).sum::<usize>() <= self.memory() / KEPT {
+        if codebooks.iter().flatten().map(kept_bytes).sum::<usize>()
+            <= self.memory() / CODEBOOK_MEMORY_DIVISOR
+        {
             self.codebooks = codebooks;
         }
 

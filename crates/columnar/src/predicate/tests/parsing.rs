@@ -86,8 +86,8 @@ fn numbers_are_as_exact_as_they_are_written() {
     assert_eq!(parse("a = +5"), col("a").eq(5));
     assert_eq!(parse("a = 5e-2"), col("a").eq(0.05));
     assert_eq!(parse("a = 1e999"), col("a").eq(f64::INFINITY));
-    let least = "a = -170141183460469231731687303715884105728";
-    assert_eq!(parse(least), col("a").eq(i128::MIN));
+    let smallest = "a = -170141183460469231731687303715884105728";
+    assert_eq!(parse(smallest), col("a").eq(i128::MIN));
     assert!(
         reason("a = 170141183460469231731687303715884105728")
             .contains("17014118346046923173168730371588410572")

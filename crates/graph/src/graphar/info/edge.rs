@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     adjacency::{Adjacency, AdjacencyOrder, Side},
-    flaw::InfoKeyError,
+    key_error::InfoKeyError,
     prefix,
     property::{self, Cardinality, Property, PropertyGroup},
     strictness::Strictness,

@@ -4,7 +4,7 @@
 //! entry with a colon is a mapping, unless it is the only colon and in double quotes. Escapes are never decoded, and
 //! `""` is an error. Some texts therefore cannot be written.
 
-use super::flaw::InfoKeyError;
+use super::key_error::InfoKeyError;
 
 /// Writer of YAML lines.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     edge::EdgeInfo,
-    flaw::InfoKeyError,
+    key_error::InfoKeyError,
     prefix,
     strictness::Strictness,
     vertex::{VertexInfo, check_distinct, check_name},
@@ -58,10 +58,10 @@ impl GraphInfo {
 
     /// Returns the first error, with its part of the graph and the key in that part's file.
     pub(super) fn check(&self, strictness: Strictness) -> Result<(), (GraphInfoPart, InfoKeyError)> {
-        self.check_graph(strictness).map_err(|flaw| (GraphInfoPart::Graph, flaw))?;
+        self.check_graph(strictness).map_err(|error| (GraphInfoPart::Graph, error))?;
         let mut vertices: HashMap<&str, &VertexInfo> = HashMap::new();
         for (i, vertex) in self.vertices.iter().enumerate() {
-            vertex.check(strictness).map_err(|flaw| (GraphInfoPart::Vertex(i), flaw))?;
+            vertex.check(strictness).map_err(|error| (GraphInfoPart::Vertex(i), error))?;
             if vertices.insert(&vertex.vertex_type, vertex).is_some() {
                 let reason = format!("there is a vertex type {:?} already", vertex.vertex_type);
                 return Err((GraphInfoPart::Vertex(i), InfoKeyError::new("type", reason)));
@@ -70,7 +70,7 @@ impl GraphInfo {
 
         let mut edges = HashSet::new();
         for (i, edge) in self.edges.iter().enumerate() {
-            let wrong = |flaw| (GraphInfoPart::Edge(i), flaw);
+            let wrong = |error| (GraphInfoPart::Edge(i), error);
             edge.check(strictness).map_err(wrong)?;
             check_end("src", &edge.src_type, edge.src_chunk_size, &vertices, strictness).map_err(wrong)?;
             check_end("dst", &edge.dst_type, edge.dst_chunk_size, &vertices, strictness).map_err(wrong)?;

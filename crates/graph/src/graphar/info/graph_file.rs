@@ -1,8 +1,8 @@
 //! Parser of the YAML files of a graph, which the caller fetches.
 
 use super::{
-    flaw::InfoKeyError,
     graph::{GraphInfo, GraphInfoPart},
+    key_error::InfoKeyError,
     prefix,
     read::{self, check_unknown, check_version, each, missing, required},
     strictness::Strictness,
@@ -50,7 +50,7 @@ impl GraphFile {
         if strictness.is_strict() && !file.ends_with(ENDING) {
             return Err(InfoKeyError::new("file name", format!("does not end with {ENDING}")).in_file(file));
         }
-        Self::make(file, yaml, strictness).map_err(|flaw| flaw.in_file(file))
+        Self::make(file, yaml, strictness).map_err(|error| error.in_file(file))
     }
 
     /// Returns the files of the vertex types as written, relative to the folder of the graph's file.
@@ -77,21 +77,22 @@ impl GraphFile {
         let Self { file, strictness, graph: mut info, .. } = self;
         for (file, text) in &vertices {
             let vertex =
-                read::vertex(yaml::read(file, text)?, strictness).map_err(|flaw| flaw.in_file(file))?;
+                read::vertex(yaml::read(file, text)?, strictness).map_err(|error| error.in_file(file))?;
             info.vertices.push(vertex);
         }
 
         for (file, text) in &edges {
-            let edge = read::edge(yaml::read(file, text)?, strictness).map_err(|flaw| flaw.in_file(file))?;
+            let edge =
+                read::edge(yaml::read(file, text)?, strictness).map_err(|error| error.in_file(file))?;
             info.edges.push(edge);
         }
-        info.check(strictness).map_err(|(part, flaw)| {
+        info.check(strictness).map_err(|(part, error)| {
             let of_type = match part {
                 GraphInfoPart::Graph => None,
                 GraphInfoPart::Vertex(i) => vertices.get(i),
                 GraphInfoPart::Edge(i) => edges.get(i),
             };
-            flaw.in_file(of_type.map_or(&file, |(file, _)| file))
+            error.in_file(of_type.map_or(&file, |(file, _)| file))
         })?;
         Ok(info)
     }

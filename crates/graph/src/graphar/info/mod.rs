@@ -13,9 +13,9 @@
 mod adjacency;
 mod edge;
 mod emit;
-mod flaw;
 mod graph;
 mod graph_file;
+mod key_error;
 mod prefix;
 mod property;
 mod read;

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field};
 
 use serde::Serialize;
 
-use super::{flaw::InfoKeyError, prefix, strictness::Strictness};
+use super::{key_error::InfoKeyError, prefix, strictness::Strictness};
 use crate::{PropertyType, UnknownNameError};
 
 /// Number of values of a property per vertex. Properties of edges have one.
@@ -215,7 +215,7 @@ pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> 
         prefix::usable(&group.prefix).map_err(|reason| InfoKeyError::new("prefix", reason).within(&at))?;
         for (j, property) in group.properties.iter().enumerate() {
             let at = format!("{at}properties[{j}].");
-            property.check(group.file_type, strictness).map_err(|flaw| flaw.within(&at))?;
+            property.check(group.file_type, strictness).map_err(|error| error.within(&at))?;
             if strictness.is_strict() && property.is_primary && primary {
                 return Err(InfoKeyError::new("is_primary", "there is a primary key already").within(&at));
             }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::{
     adjacency::{Adjacency, AdjacencyOrder, Side},
     edge::EdgeInfo,
-    flaw::InfoKeyError,
+    key_error::InfoKeyError,
     prefix,
     property::{Cardinality, FileType, Property, PropertyGroup},
     strictness::Strictness,
@@ -96,7 +96,7 @@ pub(super) fn each<T, U>(
     list: Vec<T>,
     read: impl Fn(T) -> Result<U, InfoKeyError>,
 ) -> Result<Vec<U>, InfoKeyError> {
-    let read = |(i, item)| read(item).map_err(|flaw| flaw.within(&format!("{key}[{i}].")));
+    let read = |(i, item)| read(item).map_err(|error| error.within(&format!("{key}[{i}].")));
     list.into_iter().enumerate().map(read).collect()
 }
 
@@ -162,7 +162,7 @@ fn groups_of_lists(
     let mut common: Option<Vec<PropertyGroup>> = None;
     for (i, list) in lists.iter_mut().enumerate() {
         let of_list = groups(list.property_groups.take().unwrap_or_default(), strictness)
-            .map_err(|flaw| flaw.within(&format!("adj_lists[{i}].")))?;
+            .map_err(|error| error.within(&format!("adj_lists[{i}].")))?;
         match &common {
             Some(others) if *others != of_list => return Ok(Vec::new()),
             Some(_) => {}

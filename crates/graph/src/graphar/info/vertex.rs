@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::{
-    flaw::InfoKeyError,
+    key_error::InfoKeyError,
     prefix,
     property::{self, Property, PropertyGroup},
     strictness::Strictness,

@@ -6,8 +6,8 @@ use super::{
     adjacency::Side,
     edge::EdgeInfo,
     emit::InfoYamlWriter,
-    flaw::InfoKeyError,
     graph::{GraphInfo, GraphInfoPart},
+    key_error::InfoKeyError,
     prefix,
     property::{Cardinality, Property, PropertyGroup},
     strictness::Strictness,
@@ -43,7 +43,7 @@ impl GraphInfo {
     ///
     /// [`Error::Unwritable`](crate::Error::Unwritable) with the first error.
     pub fn yaml_files(&self) -> Result<Vec<(String, String)>> {
-        self.files().map_err(|(part, flaw)| flaw.unwritable(self.called(part)))
+        self.files().map_err(|(part, error)| error.unwritable(self.called(part)))
     }
 
     fn files(&self) -> Result<Vec<(String, String)>, (GraphInfoPart, InfoKeyError)> {
@@ -51,13 +51,13 @@ impl GraphInfo {
         let mut files: Vec<(String, String)> = Vec::new();
         let mut taken = ClaimedPaths::new();
         for (i, vertex) in self.vertices.iter().enumerate() {
-            files.push(vertex_file(vertex, &mut taken).map_err(|flaw| (GraphInfoPart::Vertex(i), flaw))?);
+            files.push(vertex_file(vertex, &mut taken).map_err(|error| (GraphInfoPart::Vertex(i), error))?);
         }
 
         for (i, edge) in self.edges.iter().enumerate() {
-            files.push(edge_file(edge, &mut taken).map_err(|flaw| (GraphInfoPart::Edge(i), flaw))?);
+            files.push(edge_file(edge, &mut taken).map_err(|error| (GraphInfoPart::Edge(i), error))?);
         }
-        files.push(graph_file(self, &files).map_err(|flaw| (GraphInfoPart::Graph, flaw))?);
+        files.push(graph_file(self, &files).map_err(|error| (GraphInfoPart::Graph, error))?);
         Ok(files)
     }
 
@@ -178,7 +178,7 @@ fn vertex_yaml(vertex: &VertexInfo) -> Result<String, InfoKeyError> {
     }
 
     for (i, group) in vertex.groups.iter().enumerate() {
-        let at = |flaw: InfoKeyError| flaw.within(&format!("property_groups[{i}]."));
+        let at = |error: InfoKeyError| error.within(&format!("property_groups[{i}]."));
         yaml.opens("  - properties");
         properties(&mut yaml, &group.properties).map_err(at)?;
         yaml.value("    prefix", written(&group.prefix)).map_err(at)?;
@@ -211,7 +211,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
             },
         );
         yaml.value("    prefix", written(&list.prefix))
-            .map_err(|flaw| flaw.within(&format!("adj_lists[{i}].")))?;
+            .map_err(|error| error.within(&format!("adj_lists[{i}].")))?;
         yaml.plain("    file_type", list.file_type);
     }
 
@@ -219,7 +219,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
         yaml.opens("property_groups");
     }
     for (i, group) in edge.groups.iter().enumerate() {
-        let at = |flaw: InfoKeyError| flaw.within(&format!("property_groups[{i}]."));
+        let at = |error: InfoKeyError| error.within(&format!("property_groups[{i}]."));
         yaml.value("  - prefix", written(&group.prefix)).map_err(at)?;
         yaml.plain("    file_type", group.file_type);
         yaml.opens("    properties");
@@ -232,7 +232,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
 
 fn properties(yaml: &mut InfoYamlWriter, properties: &[Property]) -> Result<(), InfoKeyError> {
     for (j, property) in properties.iter().enumerate() {
-        let at = |flaw: InfoKeyError| flaw.within(&format!("properties[{j}]."));
+        let at = |error: InfoKeyError| error.within(&format!("properties[{j}]."));
         yaml.value("      - name", &property.name).map_err(at)?;
         yaml.plain("        data_type", &property.property_type);
         yaml.plain("        is_primary", property.is_primary);
@@ -263,7 +263,7 @@ fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String
     }
 
     for (i, (key, value)) in graph.extra.iter().enumerate() {
-        let at = |flaw: InfoKeyError| flaw.within(&format!("extra_info[{i}]."));
+        let at = |error: InfoKeyError| error.within(&format!("extra_info[{i}]."));
         yaml.value("  - key", key).map_err(at)?;
         yaml.value("    value", value).map_err(at)?;
     }

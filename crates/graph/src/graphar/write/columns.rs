@@ -10,7 +10,7 @@ use super::names::{no_property, unwritable};
 use crate::{PropertyType, Result, graphar::Property};
 
 /// Rows cast at a time: enough that threads rarely synchronize.
-pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
+pub(super) const BATCH_ROWS: usize = 1 << 16;
 
 /// Schema of the input.
 #[derive(Clone, Debug)]

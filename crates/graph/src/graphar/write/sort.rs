@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Batches gathered ahead of the consumer.
-const AHEAD: usize = 2;
+const BATCHES_AHEAD: usize = 2;
 
 /// Sorter of edges, in the order of each of their lists.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ fn stream_sorted(
         async move { run_blocking(gather).await? }
     });
 
-    futures::stream::iter(batches).buffered(threads.max(AHEAD))
+    futures::stream::iter(batches).buffered(threads.max(BATCHES_AHEAD))
 }
 
 /// Streams edges merged from runs by a dedicated thread.
@@ -170,5 +170,7 @@ fn merged(runs: SpilledRuns<AdjacencyLayout>) -> BoxStream<'static, Result<Recor
         }
         Ok(())
     };
-    stream_from_thread(AHEAD, merge, |reason| Error::Ended { reason: format!("a merge of edges: {reason}") })
+    stream_from_thread(BATCHES_AHEAD, merge, |reason| Error::Ended {
+        reason: format!("a merge of edges: {reason}"),
+    })
 }

@@ -14,7 +14,7 @@ use stylobate_columnar::{Columns, ColumnsUse};
 use crate::{
     Error, Result,
     graphar::{ChunkFiles, ExpectedRowCount, FileType, GraphFolder, gathering, unwritable},
-    store::take::{CHUNKS_AT_ONCE, ChunkInterner},
+    store::take::{ChunkInterner, MAX_CONCURRENT_CHUNKS},
 };
 
 /// Column of keys.
@@ -260,7 +260,7 @@ impl KeyFiles {
         });
 
         let mut found = vec![None; places.len()];
-        let mut loaded = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE);
+        let mut loaded = futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS);
         while let Some(indexes) = loaded.try_next().await? {
             for (row, index) in indexes {
                 if let Some(found) = found.get_mut(row) {

@@ -17,7 +17,7 @@ use crate::{
     },
     store::{
         budgeted::MemoryFootprint,
-        take::{CHUNKS_AT_ONCE, ChunkInterner, ChunkRun},
+        take::{ChunkInterner, ChunkRun, MAX_CONCURRENT_CHUNKS},
     },
 };
 
@@ -180,7 +180,7 @@ impl BaseAdjacencyList {
         let (parts, places) = self.parts_of(vertices);
         let loads = parts.numbers().iter().copied().map(|part| self.offsets(part));
         let offsets: Vec<ArrayRef> =
-            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+            futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS).try_collect().await?;
         self.ranges(&parts, &places, &offsets)
     }
 

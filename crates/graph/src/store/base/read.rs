@@ -18,7 +18,7 @@ use crate::{
     graphar::{ExpectedRowCount, has_no_nulls},
     store::{
         delta::rows::ColumnArrays,
-        take::{CHUNKS_AT_ONCE, ChunkRun, gather_runs, runs_by_chunk},
+        take::{ChunkRun, MAX_CONCURRENT_CHUNKS, gather_runs, runs_by_chunk},
     },
 };
 
@@ -139,7 +139,7 @@ impl BaseAdjacencyList {
             .map(|(chunk, runs)| async move { piece(self.load(chunk, selection).await?, &runs) });
 
         let pieces: Vec<LoadedEdgeChunk> =
-            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+            futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS).try_collect().await?;
         gather(&pieces, &left, rows, selection)
     }
 
@@ -173,7 +173,7 @@ impl BaseAdjacencyList {
         let LocatedEdges { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
         let loads = chunks.numbers().iter().copied().map(|chunk| self.ends(chunk, &[0, 1]));
         let loaded: Vec<Columns> =
-            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+            futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS).try_collect().await?;
         let side = |at: usize| {
             let arrays: Vec<ArrayRef> = loaded.iter().filter_map(|ends| ends.get(at)).cloned().collect();
             let ends = gather_runs(&arrays, &runs, rows, &DataType::Int64)?;

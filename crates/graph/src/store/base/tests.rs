@@ -247,8 +247,8 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
 
             model.values_mut().for_each(|edges| edges.sort());
 
-            let most = if direction == Direction::Out { sources } else { destinations };
-            let vertices: Vec<i64> = (0..most + 5).rev().collect();
+            let vertex_count = if direction == Direction::Out { sources } else { destinations };
+            let vertices: Vec<i64> = (0..vertex_count + 5).rev().collect();
             let slices = base.list(direction).slices(&vertices).await.unwrap();
             let mut all = Vec::new();
             for (vertex, slice) in vertices.iter().zip(&slices) {

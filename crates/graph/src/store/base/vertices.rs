@@ -14,7 +14,7 @@ use crate::{
     graphar::{ExpectedRowCount, GraphFolder, ahead},
     store::{
         budgeted::{Budgeted, MemoryFootprint},
-        take::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, ChunkInterner, gather_rows, rows_by_chunk},
+        take::{CHUNKS_AHEAD, ChunkInterner, MAX_CONCURRENT_CHUNKS, gather_rows, rows_by_chunk},
     },
 };
 
@@ -189,7 +189,8 @@ impl VertexBase {
             columns.collect::<Result<Vec<Option<ArrayRef>>>>()
         });
 
-        let pieces: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let pieces: Vec<_> =
+            futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS).try_collect().await?;
         let column = |(at, column): (usize, &SelectedBaseColumn)| {
             if let Some(nulls) = selection.missing(at, left.len()) {
                 return Ok(nulls);

@@ -163,7 +163,7 @@ pub(crate) struct EdgeDeltaInfo {
 
 impl VersionRecord {
     /// Returns why the record is invalid as that of `version`; `None` if it is valid.
-    pub(crate) fn flaw(&self, version: u64) -> Option<String> {
+    pub(crate) fn invalid_reason(&self, version: u64) -> Option<String> {
         if self.format > FORMAT {
             return Some(format!(
                 "its format is {}, and this program knows {FORMAT}: take a newer one",
@@ -176,11 +176,11 @@ impl VersionRecord {
 
         self.vertices
             .iter()
-            .find_map(VertexState::flaw)
-            .or_else(|| self.edges.iter().find_map(|edges| self.edge_flaw(edges)))
+            .find_map(VertexState::invalid_reason)
+            .or_else(|| self.edges.iter().find_map(|edges| self.invalid_edge_reason(edges)))
     }
 
-    fn edge_flaw(&self, edges: &EdgeState) -> Option<String> {
+    fn invalid_edge_reason(&self, edges: &EdgeState) -> Option<String> {
         let wrong = |reason: String| Some(format!("edges {}: {reason}", edges.schema.full_name()));
         if let Err(error) = edges.schema.check() {
             return wrong(error.to_string());
@@ -191,8 +191,8 @@ impl VersionRecord {
             }
         }
 
-        if let Some(flaw) = edges.bases.iter().find_map(|base| base.info.flaw()) {
-            return wrong(flaw);
+        if let Some(reason) = edges.bases.iter().find_map(|base| base.info.invalid_reason()) {
+            return wrong(reason);
         }
         let deleted = |count: u64, of: u64| count > of;
         for base in &edges.bases {
@@ -241,7 +241,7 @@ impl VertexState {
         deltas.chain(self.patches.iter().map(|patch| &patch.at)).chain(&self.deleted)
     }
 
-    fn flaw(&self) -> Option<String> {
+    fn invalid_reason(&self) -> Option<String> {
         let wrong = |reason: String| Some(format!("vertices {}: {reason}", self.schema.name));
         if let Err(error) = self.schema.check() {
             return wrong(error.to_string());
@@ -249,8 +249,8 @@ impl VertexState {
         if self.next > i64::MAX as u64 || self.count > self.next {
             return wrong(format!("{} vertices with {} indexes", self.count, self.next));
         }
-        if let Some(flaw) = self.bases.iter().find_map(VertexBaseInfo::flaw) {
-            return wrong(flaw);
+        if let Some(reason) = self.bases.iter().find_map(VertexBaseInfo::invalid_reason) {
+            return wrong(reason);
         }
 
         let bases = self.bases.iter().map(|base| (base.first, base.count));

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Chunks read concurrently.
-const CHUNKS_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_CHUNKS: usize = 8;
 /// Default limit of bytes in memory.
 const LIMIT: ByteSize = ByteSize::gib(1);
 
@@ -191,7 +191,8 @@ async fn offsets(parts: &EdgeParts, warmed: &mut Prewarmed, limit: ByteSize) -> 
         for direction in [Direction::Out, Direction::In] {
             let list = base.list(direction);
             let read = (0..list.parts()).map(|part| list.offsets(part));
-            let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
+            let mut read =
+                futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(MAX_CONCURRENT_CHUNKS);
             while let Some(array) = read.try_next().await? {
                 if !warmed.add([&array], limit) {
                     return Ok(false);
@@ -221,7 +222,8 @@ async fn edges(
         for direction in [Direction::Out, Direction::In] {
             let read =
                 (0..base.list(direction).chunks()).map(|chunk| base.warm(direction, chunk, &selection));
-            let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
+            let mut read =
+                futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(MAX_CONCURRENT_CHUNKS);
             while let Some(arrays) = read.try_next().await? {
                 if !warmed.add(&arrays, limit) {
                     return Ok(false);
@@ -261,7 +263,8 @@ async fn vertices(
 
         let selection = base.select(fields);
         let read = (0..base.chunks()).map(|chunk| base.chunk(chunk, &selection));
-        let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
+        let mut read =
+            futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(MAX_CONCURRENT_CHUNKS);
         while let Some(rows) = read.try_next().await? {
             if !warmed.add(&rows.columns, limit) {
                 return Ok(false);

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Maximum attempts of a rewrite that loses races to concurrent rewrites of the same type.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Operation of compactions in records.
 pub(crate) const OPERATION: &str = "compact";
 /// Default share of changed rows from which bases are rewritten.
@@ -165,7 +165,7 @@ impl GraphStore {
         let mut compacted = Vec::new();
         let vertices: Vec<String> = record.vertices.iter().map(|state| state.schema.name.clone()).collect();
         for name in vertices.iter().filter(|name| is_wanted(name)) {
-            for _ in 0..TRIES {
+            for _ in 0..MAX_ATTEMPTS {
                 match self.compact_vertices(lease, name, options).await? {
                     CompactionOutcome::Overtaken => continue,
                     CompactionOutcome::Done(done) => compacted.push(done),
@@ -177,7 +177,7 @@ impl GraphStore {
 
         let edges: Vec<String> = record.edges.iter().map(|state| state.schema.full_name()).collect();
         for name in edges.iter().filter(|name| is_wanted(name)) {
-            for _ in 0..TRIES {
+            for _ in 0..MAX_ATTEMPTS {
                 match self.compact_edges(lease, name, options).await? {
                     CompactionOutcome::Overtaken => continue,
                     CompactionOutcome::Done(done) => compacted.push(done),

@@ -12,7 +12,7 @@ use roaring::RoaringTreemap;
 
 use super::{
     compact::{CompactOptions, CompactionOutcome, next},
-    rewrite_vertices::ROWS_AT_ONCE,
+    rewrite_vertices::BATCH_ROWS,
 };
 use crate::{
     Direction, Error, Result,
@@ -200,7 +200,7 @@ fn ranges(set: &RoaringTreemap) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for value in set {
         match ranges.last_mut() {
-            Some(last) if last.end == value && last.end - last.start < ROWS_AT_ONCE as u64 => last.end += 1,
+            Some(last) if last.end == value && last.end - last.start < BATCH_ROWS as u64 => last.end += 1,
             _ => ranges.push(value..value + 1),
         }
     }
@@ -249,8 +249,8 @@ pub(crate) fn all_edges(
                 }
                 EdgePartSource::Delta(delta) => {
                     let batch = of_delta(delta, &fields).await?;
-                    let pieces = (0..batch.num_rows()).step_by(ROWS_AT_ONCE).map(|start| {
-                        let rows = ROWS_AT_ONCE.min(batch.num_rows() - start);
+                    let pieces = (0..batch.num_rows()).step_by(BATCH_ROWS).map(|start| {
+                        let rows = BATCH_ROWS.min(batch.num_rows() - start);
                         left(&batch.slice(start, rows), start as u64, &deleted)
                     });
                     futures::stream::iter(pieces.collect::<Vec<_>>()).boxed()

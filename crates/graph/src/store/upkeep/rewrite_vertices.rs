@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Rows of a delta read at a time.
-pub(crate) const ROWS_AT_ONCE: usize = 1 << 16;
+pub(crate) const BATCH_ROWS: usize = 1 << 16;
 
 impl GraphStore {
     pub(crate) async fn compact_vertices(
@@ -164,8 +164,8 @@ pub(crate) fn all_vertices(
                     let columns = delta.rows().of_fields(&fields).await?;
                     let range = delta.range();
                     let len = (range.end - range.start) as usize;
-                    let slices = (0..len).step_by(ROWS_AT_ONCE).map(move |start| {
-                        let rows = ROWS_AT_ONCE.min(len - start);
+                    let slices = (0..len).step_by(BATCH_ROWS).map(move |start| {
+                        let rows = BATCH_ROWS.min(len - start);
                         let slice = columns.iter().map(|column| column.slice(start, rows)).collect();
                         Ok((range.start as i64 + start as i64, slice))
                     });

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Chunks verified concurrently.
-const CHUNKS_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHUNKS: usize = 4;
 /// Memory of the page cache for reads.
 const PAGES: ByteSize = ByteSize::mib(16);
 
@@ -134,7 +134,7 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
 async fn base_of_vertices(found: &mut Verification, base: &VertexBase, fields: &[FieldRef]) {
     let selection = base.select(fields);
     let read = (0..base.chunks()).map(|chunk| base.chunk(chunk, &selection));
-    let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(CHUNKS_AT_ONCE);
+    let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(MAX_CONCURRENT_CHUNKS);
     let mut rows = 0;
     while let Some(chunk) = read.next().await {
         found.chunks += 1;
@@ -252,7 +252,7 @@ async fn list(
     }
 
     let read = (0..list.chunks()).map(|chunk| base.chunk(direction, chunk, selection));
-    let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(CHUNKS_AT_ONCE);
+    let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(MAX_CONCURRENT_CHUNKS);
     let mut rows = 0;
     let mut last = (i64::MIN, i64::MIN);
     while let Some(chunk) = read.next().await {

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Batches prepared ahead of the writer.
-const AHEAD: usize = 3;
+const BATCHES_AHEAD: usize = 3;
 
 /// Types to load together, each from a stream of batches in the format of [`StoreWriter::add_vertices`] and
 /// [`StoreWriter::add_edges`].
@@ -229,7 +229,8 @@ impl StoreWriter {
             let parts = known.parts.clone();
             let first = known.next;
             let fields = schema.fields();
-            let prepared = batches.map(|batch| prepared_vertices(batch, &schema, &parts)).buffered(AHEAD);
+            let prepared =
+                batches.map(|batch| prepared_vertices(batch, &schema, &parts)).buffered(BATCHES_AHEAD);
             let written = writer.vertices(&name, Some(&schema.key), &fields, first, prepared, by_key).await?;
             let base = VertexBase::open(&core.place, &written.info, &fields);
             let next = first + written.info.count;
@@ -262,7 +263,7 @@ impl StoreWriter {
             let looks_up = ends == Ends::Keys && (from.keys.is_none() || to.keys.is_none());
             let batches = if looks_up { coalesce_batches(batches, writer.memory) } else { batches };
             let prepared =
-                batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(AHEAD);
+                batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(BATCHES_AHEAD);
             let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());
             let counts = (from.next, to.next);
             bases.edges.push((at, writer.edges(names, counts, &schema.fields(), prepared).await?));

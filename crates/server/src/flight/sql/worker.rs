@@ -126,12 +126,12 @@ struct AcceptedCalls {
 
 impl AcceptedCalls {
     /// Time for which a signature may be valid: clocks may differ in either direction.
-    const KEPT: Duration = Duration::from_secs(2 * MAX_CLOCK_DIFFERENCE.as_secs());
+    const SIGNATURE_LIFETIME: Duration = Duration::from_secs(2 * MAX_CLOCK_DIFFERENCE.as_secs());
 
     /// Returns true if a call is new, and records it.
     fn accept(&mut self, nonce: CallNonce, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
-        if now.duration_since(since) > Self::KEPT {
+        if now.duration_since(since) > Self::SIGNATURE_LIFETIME {
             self.older = std::mem::take(&mut self.recent);
             self.since = Some(now);
         }
@@ -160,10 +160,10 @@ mod tests {
         let start = Instant::now();
         assert!(calls.accept(nonce(1), start) && calls.accept(nonce(2), start));
         assert!(!calls.accept(nonce(1), start));
-        let later = start + AcceptedCalls::KEPT + Duration::from_secs(1);
+        let later = start + AcceptedCalls::SIGNATURE_LIFETIME + Duration::from_secs(1);
         assert!(calls.accept(nonce(3), later));
         assert!(!calls.accept(nonce(2), later));
-        assert!(calls.accept(nonce(4), later + AcceptedCalls::KEPT + Duration::from_secs(1)));
+        assert!(calls.accept(nonce(4), later + AcceptedCalls::SIGNATURE_LIFETIME + Duration::from_secs(1)));
         assert_eq!(calls.older.len() + calls.recent.len(), 2);
     }
 }

@@ -24,7 +24,7 @@ use crate::{access::Action, node::Node, s3::wire::keys::CheckedKey};
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Delays after which the cache is invalidated again for changes whose outcome is unknown.
-const LATER: [Duration; 4] =
+const INVALIDATION_DELAYS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15), Duration::from_secs(60)];
 
 /// Write operations that leave every object unchanged.
@@ -90,7 +90,7 @@ impl ChangedObjects {
         self.apply().await;
         if !self.is_empty() {
             tokio::spawn(async move {
-                for pause in LATER {
+                for pause in INVALIDATION_DELAYS {
                     tokio::time::sleep(pause).await;
                     self.apply().await;
                 }

@@ -22,7 +22,7 @@ use super::{
     body::ObjectBody,
     conditions::{ReadConditions, timestamp},
     open::{self as read, OpenedObject},
-    range::{RangeHeaderAction, RequestedRange, content_range, judge},
+    range::{RangeHeaderAction, RequestedRange, classify_range_header, content_range},
 };
 use crate::{
     node::Bucket,
@@ -247,7 +247,7 @@ fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<RequestedRange> {
         (Some(value), None) => value.to_str().unwrap_or_default(),
         _ => "",
     };
-    let text = match judge(text) {
+    let text = match classify_range_header(text) {
         RangeHeaderAction::Use => text.to_owned(),
         RangeHeaderAction::Ignore => return RequestedRange::new(None, part),
         RangeHeaderAction::Replace(text) => text,

@@ -76,7 +76,7 @@ pub(crate) async fn open(
 
     match outcome {
         Ok(opened) => {
-            judge(conditions, &opened)?;
+            check_conditions(conditions, &opened)?;
             match wanted.within(opened.result.meta.size) {
                 Some(_) => Ok(opened),
                 None => Err(error::invalid_range(opened.result.meta.size)),
@@ -108,7 +108,7 @@ pub(crate) async fn look(
         opened = head().await?;
     }
 
-    judge(conditions, &opened)?;
+    check_conditions(conditions, &opened)?;
     Ok(opened)
 }
 
@@ -126,7 +126,7 @@ async fn refresh(reader: &ReadThrough, path: &Path, conditions: &ReadConditions)
     Ok(())
 }
 
-fn judge(conditions: &ReadConditions, opened: &OpenedObject) -> S3Result<()> {
+fn check_conditions(conditions: &ReadConditions, opened: &OpenedObject) -> S3Result<()> {
     let meta = &opened.result.meta;
     match conditions.check(opened.tag().as_ref(), meta.last_modified) {
         ConditionOutcome::Proceed => Ok(()),

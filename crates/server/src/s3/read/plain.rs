@@ -19,7 +19,7 @@ use s3s::{HttpResponse, S3Result, dto};
 use super::{
     object::{asks_for_checksums, respond},
     open::OpenedObject,
-    range::{RangeHeaderAction, RequestedRange, judge},
+    range::{RangeHeaderAction, RequestedRange, classify_range_header},
 };
 use crate::{
     access::Action,
@@ -130,7 +130,7 @@ fn are_plain(headers: &HeaderMap) -> bool {
 fn wanted(headers: &HeaderMap) -> Option<RequestedRange> {
     let mut ranges = headers.get_all(RANGE).iter();
     let Some(range) = ranges.next() else { return Some(RequestedRange::All) };
-    let text = range.to_str().ok().filter(|text| judge(text) == RangeHeaderAction::Use)?;
+    let text = range.to_str().ok().filter(|text| classify_range_header(text) == RangeHeaderAction::Use)?;
     if ranges.next().is_some() {
         return None;
     }

@@ -84,8 +84,8 @@ pub(crate) enum RangeHeaderAction {
     Replace(String),
 }
 
-/// Selects the action for the text of a Range header.
-pub(crate) fn judge(header: &str) -> RangeHeaderAction {
+/// Returns the action for the text of a Range header.
+pub(crate) fn classify_range_header(header: &str) -> RangeHeaderAction {
     // The parser would read a suffix without digits as a suffix of zero bytes.
     if header != "bytes=-" && dto::Range::parse(header).is_ok() {
         return RangeHeaderAction::Use;
@@ -159,10 +159,10 @@ mod tests {
         ];
 
         for header in ignored {
-            assert_eq!(judge(header), RangeHeaderAction::Ignore, "{header}");
+            assert_eq!(classify_range_header(header), RangeHeaderAction::Ignore, "{header}");
         }
         for header in ["bytes=0-1", "bytes=7-", "bytes=-7"] {
-            assert_eq!(judge(header), RangeHeaderAction::Use, "{header}");
+            assert_eq!(classify_range_header(header), RangeHeaderAction::Use, "{header}");
         }
     }
 
@@ -170,11 +170,11 @@ mod tests {
     fn a_position_of_many_digits_lies_beyond_any_object() {
         let far = "9".repeat(30);
         assert_eq!(
-            judge(&format!("bytes={far}-")),
+            classify_range_header(&format!("bytes={far}-")),
             RangeHeaderAction::Replace(format!("bytes={}-", i64::MAX))
         );
         assert_eq!(
-            judge(&format!("bytes=3-{far}")),
+            classify_range_header(&format!("bytes=3-{far}")),
             RangeHeaderAction::Replace(format!("bytes=3-{}", i64::MAX))
         );
         assert_eq!(within(&format!("bytes={}-", i64::MAX), 10), None);

@@ -30,7 +30,7 @@ use crate::{
 const MAX_KEYS: usize = 1000;
 
 /// Maximum concurrent deletions of single objects.
-const CONCURRENT: usize = 16;
+const MAX_CONCURRENT_DELETES: usize = 16;
 
 pub(crate) async fn delete_object(
     door: &S3Backend,
@@ -144,7 +144,7 @@ pub(crate) async fn delete_objects(
         (outcome, key)
     });
 
-    let outcomes: Vec<_> = outcomes.buffered(CONCURRENT).collect().await;
+    let outcomes: Vec<_> = outcomes.buffered(MAX_CONCURRENT_DELETES).collect().await;
 
     let mut deleted = Vec::new();
     let mut errors = Vec::new();

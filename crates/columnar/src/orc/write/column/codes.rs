@@ -25,9 +25,9 @@ use crate::{
 /// Rows expanded to values before these are compressed.
 const EXPANDED: usize = 1024;
 /// Maximum distinct values that are counted per code instead of row by row.
-const FEW: usize = 256;
+const MAX_COUNTED_CODES: usize = 256;
 /// Minimum texts that are interned together: for fewer, the memory of a batch costs more than the batch saves.
-const MIN_TOGETHER: usize = 16;
+const MIN_INTERNED_BATCH: usize = 16;
 /// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -175,7 +175,7 @@ impl DictionaryStringEncoder {
             }
         };
 
-        if self.values.len() <= FEW {
+        if self.values.len() <= MAX_COUNTED_CODES {
             for (code, count) in (0..self.values.len() as u32).zip(counts(rows)).filter(|it| it.1 > 0) {
                 let text = self.values.value(code);
                 bytes += text.len() as u64 * u64::from(count);
@@ -270,7 +270,7 @@ fn intern_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
     mut append: impl FnMut(&[u32]),
 ) -> Result<(), String> {
     // Padded texts share the scratch memory, so each is interned before the next is padded.
-    if count < MIN_TOGETHER || matches!(length, OrcTextLength::Exactly(_)) {
+    if count < MIN_INTERNED_BATCH || matches!(length, OrcTextLength::Exactly(_)) {
         for row in rows {
             let text = length.padded(array.value(row).as_ref(), scratch)?;
             append(&[values.intern(text).ok_or(FULL)?]);
@@ -297,9 +297,9 @@ fn order(values: &ValueInterner) -> Vec<u32> {
 }
 
 /// Counts the occurrences of each code.
-fn counts(codes: &[u32]) -> [u32; FEW] {
+fn counts(codes: &[u32]) -> [u32; MAX_COUNTED_CODES] {
     // In turns, so that no count depends on the previous one.
-    let mut counts = [[0_u32; FEW]; 4];
+    let mut counts = [[0_u32; MAX_COUNTED_CODES]; 4];
     for four in codes.chunks(4) {
         for (code, counts) in four.iter().zip(&mut counts) {
             if let Some(count) = counts.get_mut(usize::from(*code as u8)) {

@@ -16,7 +16,7 @@ use crate::orc::write::{
 };
 
 /// Values that are processed while they are in the CPU cache.
-const TOGETHER: usize = 512;
+const BLOCK: usize = 512;
 
 pub(super) struct DecimalColumnWriter {
     precision: u8,
@@ -84,7 +84,7 @@ impl OrcColumnWriter for DecimalColumnWriter {
             return Ok(());
         };
 
-        for values in values.chunks(TOGETHER) {
+        for values in values.chunks(BLOCK) {
             let Some((min, max, more)) = append(values, &mut self.short, &mut self.digits.raw) else {
                 continue;
             };

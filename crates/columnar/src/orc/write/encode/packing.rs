@@ -84,14 +84,14 @@ pub(crate) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Numbers whose bytes are assembled in the CPU cache.
-const TOGETHER: usize = 128;
+const BLOCK: usize = 128;
 /// Maximum bits of a varint of eight bytes.
 const SHORT_BITS: u32 = 56;
 
 /// Appends many varints. Unless all have one byte or all have two, eight bytes are built for each at once, whatever its
 /// length.
 pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
-    for piece in numbers.chunks(TOGETHER) {
+    for piece in numbers.chunks(BLOCK) {
         let any = piece.iter().fold(0, |any, number| any | number);
         if any < 1 << 7 {
             out.extend(piece.iter().map(|number| *number as u8));
@@ -102,7 +102,7 @@ pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
             continue;
         }
 
-        let mut block = [0; 8 * (TOGETHER + 1)];
+        let mut block = [0; 8 * (BLOCK + 1)];
         let mut len = 0;
         for &number in piece {
             if number >> SHORT_BITS != 0 {

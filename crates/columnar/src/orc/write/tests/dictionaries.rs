@@ -14,9 +14,9 @@ fn dictionary<K: ArrowDictionaryKeyType>(values: ArrayRef, rows: usize, nulls: u
 where
     K::Native: TryFrom<usize>,
 {
-    let most = values.len();
+    let value_count = values.len();
     let keys = (0..rows).map(|row| {
-        let key = row * 7919 / 3 % most;
+        let key = row * 7919 / 3 % value_count;
         if nulls > 0 && row % nulls == 0 { None } else { K::Native::try_from(key).ok() }
     });
     Arc::new(DictionaryArray::<K>::try_new(keys.collect::<PrimitiveArray<K>>(), values).unwrap())

@@ -96,8 +96,8 @@ fn nullable(random: &mut StdRng, data_type: &DataType, rows: usize, share: f64) 
         let lengths = (0..rows).map(|row| if valid[row] || random.random_bool(0.2) { 4 } else { 1 });
         let lengths: Vec<usize> = lengths.collect();
         [0].into_iter()
-            .chain(lengths.into_iter().map(|most| {
-                end += random.random_range(0..most);
+            .chain(lengths.into_iter().map(|max| {
+                end += random.random_range(0..max);
                 end
             }))
             .collect()

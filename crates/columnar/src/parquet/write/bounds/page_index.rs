@@ -10,7 +10,7 @@ use parquet::{
 use crate::parquet::write::codebook::order::{MAX_BYTES, PlainValueOrder};
 
 /// Bytes of a bound that are kept after the prefix it shares with a neighbour's bound.
-const APART: usize = 16;
+const DISTINCT_BYTES: usize = 16;
 
 /// Minimum and maximum.
 type ByteBounds = (Vec<u8>, Vec<u8>);
@@ -70,7 +70,7 @@ impl PageIndexBuilder {
     }
 }
 
-/// Returns the length of the prefix of each value that it shares with a neighbour, plus [`APART`].
+/// Returns the length of the prefix of each value that it shares with a neighbour, plus [`DISTINCT_BYTES`].
 fn lengths_apart(values: &[&[u8]]) -> Vec<usize> {
     let in_common = |pair: &[&[u8]]| match pair {
         [one, next] => one.iter().zip(*next).take_while(|(one, next)| one == next).count(),
@@ -79,7 +79,10 @@ fn lengths_apart(values: &[&[u8]]) -> Vec<usize> {
     let common: Vec<usize> = values.windows(2).map(in_common).collect();
     let behind = common.iter().copied().map(Some).chain([None]);
     let before = std::iter::once(None).chain(common.iter().copied().map(Some));
-    before.zip(behind).map(|(before, behind)| before.max(behind).unwrap_or(MAX_BYTES) + APART).collect()
+    before
+        .zip(behind)
+        .map(|(before, behind)| before.max(behind).unwrap_or(MAX_BYTES) + DISTINCT_BYTES)
+        .collect()
 }
 
 /// Returns whether the bounds ascend or descend.
@@ -123,20 +126,20 @@ mod tests {
     fn bounds_are_cut_behind_what_tells_pages_apart() {
         let text = PlainValueOrder::Bytes { text: true };
         let of = |begin: &str| format!("{begin}{}", "x".repeat(40));
-        let least = "x".repeat(16);
-        let greatest = "x".repeat(15);
+        let min_tail = "x".repeat(16);
+        let max_tail = "x".repeat(15);
         let texts = ["http://a/b", "http://a/c", "http://a/d", "zzz"].map(of);
         let pages: Vec<(&[u8], &[u8])> =
             texts.windows(2).map(|pair| (pair[0].as_bytes(), pair[1].as_bytes())).collect();
         let (cut, order) = index(text, &pages);
         assert_eq!(order, BoundaryOrder::ASCENDING);
-        let min = |begin: &str| format!("{begin}{}", least.get(1..).unwrap()).into_bytes();
+        let min = |begin: &str| format!("{begin}{}", min_tail.get(1..).unwrap()).into_bytes();
 
         assert_eq!(
             cut.iter().map(|(min, _)| min.clone()).collect::<Vec<_>>(),
             [min("http://a/b"), min("http://a/c"), min("http://a/d")]
         );
-        assert_eq!(cut[0].1, format!("http://a/c{}y", greatest.get(1..).unwrap()).into_bytes());
+        assert_eq!(cut[0].1, format!("http://a/c{}y", max_tail.get(1..).unwrap()).into_bytes());
         assert_eq!(cut[2].1, format!("zzz{}y", "x".repeat(12)).into_bytes());
         // A page without neighbours, and values that all pages share, are not truncated.
         let one: &[(&[u8], &[u8])] = &pages[..1];

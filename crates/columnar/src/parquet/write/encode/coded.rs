@@ -25,9 +25,9 @@ use crate::parquet::write::{
 /// Number of steps in which a page is filled.
 const PIECES: usize = 8;
 /// Minimum mean occurrences of a value for a codebook to be reused by the next chunk.
-const TIMES: usize = 4;
-/// For that, at most `1 / UNUSED` of the values may be unused.
-const UNUSED: usize = 16;
+const MIN_OCCURRENCES: usize = 4;
+/// For that, at most `1 / UNUSED_VALUES_DIVISOR` of the values may be unused.
+const UNUSED_VALUES_DIVISOR: usize = 16;
 /// Bytes of a dictionary after which no rows should be added: a page has at most 2 GiB.
 const MAX_DICTIONARY: usize = 1 << 30;
 
@@ -282,7 +282,8 @@ impl DictionaryChunkEncoder {
         let values = self.codebook.len();
         let rows = self.pages.rows();
         let nulls = self.pages.nulls();
-        let is_often = rows - nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
+        let is_often =
+            rows - nulls >= values * MIN_OCCURRENCES && (values - distinct) * UNUSED_VALUES_DIVISOR <= values;
         let is_kept =
             is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
         self.push_dictionary()?;

@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(parts(&array), [Some([14, 0, 0]), Some([-1, 0, 0])]);
         let array: ArrayRef = Arc::new(IntervalDayTimeArray::from(vec![IntervalDayTime::new(-2, 5)]));
         assert_eq!(parts(&array), [Some([0, -2, 5])]);
-        let most = i64::from(u32::MAX) * NANOSECONDS;
-        let array = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(0, 0, most)]);
+        let max_nanoseconds = i64::from(u32::MAX) * NANOSECONDS;
+        let array = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(0, 0, max_nanoseconds)]);
         assert_eq!(parts(&(Arc::new(array) as ArrayRef)), [Some([0, 0, -1])]);
     }
 

@@ -131,8 +131,8 @@ async fn equal_rows_make_equal_files_where_that_is_asked_for() {
     let turned = take(&values, &Int32Array::from_iter_values((0..900).rev()), None).unwrap();
     let turned = of_keys(&turned, keys.iter().map(|key| Some(899 - key)));
     let growing = keys.chunks(4_000).map(|some| {
-        let most = *some.iter().max().unwrap() as usize;
-        of_keys(&values.slice(0, most + 1), some.iter().copied().map(Some))
+        let max_key = *some.iter().max().unwrap() as usize;
+        of_keys(&values.slice(0, max_key + 1), some.iter().copied().map(Some))
     });
     let growing: Vec<RecordBatch> = growing.collect();
     let options = ParquetOptions::default().with_row_group_rows(9_000).with_page_rows(700);
@@ -203,9 +203,9 @@ async fn dictionaries_come_and_go_between_and_within_row_groups() {
                 let values = &pool[values];
                 let rows = random.random_range(0..2_000);
                 let nulls = [0.0, 0.2, 1.0][random.random_range(0..3_usize)];
-                let most = random.random_range(1..=values.len()) as i32;
+                let key_count = random.random_range(1..=values.len()) as i32;
                 let keys: Vec<Option<i32>> = (0..rows)
-                    .map(|_| (!random.random_bool(nulls)).then(|| random.random_range(0..most)))
+                    .map(|_| (!random.random_bool(nulls)).then(|| random.random_range(0..key_count)))
                     .collect();
 
                 of_keys(values, keys)

@@ -1,6 +1,6 @@
 //! Tests of reading and writing the YAML files of a graph.
 
-mod flaws;
+mod invalid;
 mod paths;
 mod round_trip;
 mod samples;
@@ -89,7 +89,7 @@ fn changed(text: &str, from: &str, to: &str) -> String {
 
 /// Returns file, key and reason.
 #[track_caller]
-fn flaw<T: std::fmt::Debug>(result: Result<T>) -> (String, String, String) {
+fn info_error<T: std::fmt::Debug>(result: Result<T>) -> (String, String, String) {
     match result {
         Err(Error::Info { file, key, reason }) => (file, key, reason),
         other => panic!("no error of a description: {other:?}"),

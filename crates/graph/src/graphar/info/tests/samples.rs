@@ -97,7 +97,7 @@ fn each_graph_stays_the_same_when_it_is_written_anew() {
 fn strictly_the_sample_of_movies_lacks_a_key() {
     let Some(samples) = samples() else { return };
     let (file, key, reason) =
-        flaw(read_graph(&samples.join("neo4j/MovieGraph.graph.yml"), Strictness::Strict));
+        info_error(read_graph(&samples.join("neo4j/MovieGraph.graph.yml"), Strictness::Strict));
     assert_eq!((file.as_str(), key.as_str()), ("Person_DIRECTED_Movie.edge.yml", "directed"), "{reason}");
     for (path, _) in graphs(&samples).iter().filter(|(path, _)| !path.to_string_lossy().contains("neo4j")) {
         read_graph(path, Strictness::Strict).unwrap();

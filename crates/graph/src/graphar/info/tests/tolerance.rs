@@ -17,7 +17,7 @@ fn deviates(text: &str, from: &str, to: &str, key: &str, with: impl Fn(&mut Grap
     let mut expected = friends();
     with(&mut expected);
     assert_eq!(read_with(&text, Strictness::Tolerant).unwrap(), expected);
-    assert_eq!(flaw(read_with(&text, Strictness::Strict)).1, key);
+    assert_eq!(info_error(read_with(&text, Strictness::Strict)).1, key);
 }
 
 /// Reads a file of the example with one passage replaced: both modes read it as `with`.
@@ -109,8 +109,8 @@ fn versions_are_of_the_first_and_may_be_missing() {
         deviates(text, "gar/v1", "gar/v1.0", "version", |_| {});
         conforms(text, "gar/v1", "gar/v1 (point, polygon)", |_| {});
         for version in ["gar/v2", "gar/v10", "gar", "v1", "1"] {
-            let flaw = flaw(read_with(&changed(text, "gar/v1", version), Strictness::Tolerant));
-            assert_eq!(flaw.1, "version", "{version}");
+            let error = info_error(read_with(&changed(text, "gar/v1", version), Strictness::Tolerant));
+            assert_eq!(error.1, "version", "{version}");
         }
     }
 }
@@ -162,7 +162,7 @@ fn groups_in_lists(groups: [&str; 2]) -> String {
 fn groups_that_all_lists_have_are_the_edge_types() {
     let text = groups_in_lists(["since", "since"]);
     assert_eq!(read_with(&text, Strictness::Tolerant).unwrap(), friends());
-    assert_eq!(flaw(read_with(&text, Strictness::Strict)).1, "adj_lists[0].property_groups");
+    assert_eq!(info_error(read_with(&text, Strictness::Strict)).1, "adj_lists[0].property_groups");
     let text = groups_in_lists(["since", "until"]);
     assert!(read_with(&text, Strictness::Tolerant).unwrap().edges[0].groups.is_empty());
     let own = changed(&text, "version:", "property_groups: []\nversion:");
@@ -188,14 +188,14 @@ fn several_values_are_read_wherever_they_are_said_to_be() {
     assert_eq!(in_orc.vertices[0].groups[1].properties[0].property_type, list(PropertyType::Float));
     let in_csv = changed(&several, "orc", "csv");
     assert!(read_with(&in_csv, Strictness::Tolerant).is_ok());
-    assert_eq!(flaw(read_with(&in_csv, Strictness::Strict)).1, format!("{second}.data_type"));
+    assert_eq!(info_error(read_with(&in_csv, Strictness::Strict)).1, format!("{second}.data_type"));
 
     let several = changed(PERSON, "data_type: string", "data_type: string\n        cardinality: set");
     let in_orc = read_with(&several, Strictness::Strict).unwrap();
     assert_eq!(in_orc.vertices[0].groups[1].properties[0].cardinality, Cardinality::Set);
     let in_csv = changed(&several, "orc", "csv");
     assert!(read_with(&in_csv, Strictness::Tolerant).is_ok());
-    assert_eq!(flaw(read_with(&in_csv, Strictness::Strict)).1, format!("{second}.cardinality"));
+    assert_eq!(info_error(read_with(&in_csv, Strictness::Strict)).1, format!("{second}.cardinality"));
 
     deviates(PERSON, "data_type: string", "data_type: list<date>", &format!("{second}.data_type"), |graph| {
         graph.vertices[0].groups[1].properties[0].property_type = list(PropertyType::Date);
@@ -227,7 +227,7 @@ fn labels_are_lists() {
     });
     let twice = changed(PERSON, "version:", "labels: [a, b, a]\nversion:");
     assert_eq!(read_with(&twice, Strictness::Tolerant).unwrap().vertices[0].labels.len(), 3);
-    assert_eq!(flaw(read_with(&twice, Strictness::Strict)).1, "labels[2]");
+    assert_eq!(info_error(read_with(&twice, Strictness::Strict)).1, "labels[2]");
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn a_graph_may_be_empty_and_nameless() {
     let graph = graph.with(vec![], vec![]).unwrap();
     assert_eq!(graph, GraphInfo { name: "graph".into(), ..GraphInfo::default() });
     let strict = |file| GraphFile::parse(file, "version: gar/v1\n", Strictness::Strict);
-    assert_eq!(flaw(strict("x.graph.yml")).1, "name");
-    assert_eq!(flaw(strict("x.graph.yaml")).1, "file name");
+    assert_eq!(info_error(strict("x.graph.yml")).1, "name");
+    assert_eq!(info_error(strict("x.graph.yaml")).1, "file name");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use arrow::{
 
 use crate::{
     Error, Result,
-    graphar::write::{columns::ROWS_AT_ONCE, keys::indexes::VertexIndexVec, names::unwritable},
+    graphar::write::{columns::BATCH_ROWS, keys::indexes::VertexIndexVec, names::unwritable},
     slice_bytes::slice_bytes,
 };
 
@@ -50,7 +50,7 @@ impl EdgeSortBuffer {
     /// Returns a buffer of `memory` bytes for edges with both ends and properties, between `bounds` vertices.
     pub(crate) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
         // Rows that arrive together are buffered before any sort.
-        let room = (memory / bytes_of_edge(bounds)).min(MAX_EDGES) + ROWS_AT_ONCE;
+        let room = (memory / bytes_of_edge(bounds)).min(MAX_EDGES) + BATCH_ROWS;
         let has_some = !properties.fields().is_empty();
         let blocks = has_some.then(|| BatchCoalescer::new(Arc::new(properties.clone()), BLOCK));
         let edges = BufferedEdges {

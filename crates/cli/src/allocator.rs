@@ -6,7 +6,7 @@ const PURGE_DELAY: i32 = 15;
 /// Disables transparent huge pages, and makes the allocator return freed memory promptly. Otherwise, commands that
 /// build and sort rows in many pieces hold up to twice as much memory, without being faster. The environment variable
 /// `MIMALLOC_PURGE_DELAY` takes precedence.
-pub(crate) fn be_lean() {
+pub(crate) fn minimize_memory() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     #[expect(unsafe_code, reason = "a call to C")]
@@ -26,7 +26,7 @@ mod tests {
         // SAFETY: as above.
         let get = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
         assert_eq!(get(), 1000, "the default, which no other option has");
-        be_lean();
+        minimize_memory();
         assert_eq!(get(), 0);
     }
 }

@@ -16,7 +16,7 @@ fn refuses(text: &str, from: &str, to: &str, key: &str, reason: &str) {
     };
 
     for strictness in [Strictness::Tolerant, Strictness::Strict] {
-        let found = flaw(read(graph, person, knows, strictness));
+        let found = info_error(read(graph, person, knows, strictness));
         assert_eq!((found.0.as_str(), found.1.as_str()), (file, key), "{}", found.2);
         assert!(found.2.contains(reason), "{:?} says nothing of {reason:?}", found.2);
     }
@@ -61,7 +61,7 @@ fn edges_without_a_list_are_refused() {
     let (_, after) = rest.split_once("property_groups:").unwrap();
     for (lists, reason) in [("", "missing"), ("adj_lists: []\n", "empty")] {
         let knows = format!("{before}{lists}property_groups:{after}");
-        let found = flaw(read(GRAPH, PERSON, &knows, Strictness::Tolerant));
+        let found = info_error(read(GRAPH, PERSON, &knows, Strictness::Tolerant));
         assert_eq!((found.1.as_str(), found.2.contains(reason)), ("adj_lists", true), "{}", found.2);
     }
 }
@@ -116,7 +116,7 @@ fn groups_without_properties_are_refused() {
         [("properties: []", "empty"), ("prefix: x/", "missing"), ("properties:", "missing")]
     {
         let person = format!("{without}  - file_type: csv\n    {group}\n");
-        let found = flaw(read(GRAPH, &person, KNOWS, Strictness::Tolerant));
+        let found = info_error(read(GRAPH, &person, KNOWS, Strictness::Tolerant));
         assert_eq!(found.1, "property_groups[0].properties");
         assert!(found.2.contains(reason), "{}", found.2);
     }
@@ -133,16 +133,17 @@ fn nothing_is_there_twice() {
     let named = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     let file = GraphFile::parse("friends.graph.yml", GRAPH, Strictness::Tolerant).unwrap();
     let twice = file.clone().with(vec![named("a.yml", PERSON), named("b.yml", PERSON)], vec![]);
-    let found = flaw(twice);
+    let found = info_error(twice);
     assert_eq!((found.0.as_str(), found.1.as_str()), ("b.yml", "type"), "{}", found.2);
-    let found =
-        flaw(file.with(vec![named("a.yml", PERSON)], vec![named("c.yml", KNOWS), named("d.yml", KNOWS)]));
+    let found = info_error(
+        file.with(vec![named("a.yml", PERSON)], vec![named("c.yml", KNOWS), named("d.yml", KNOWS)]),
+    );
     assert_eq!((found.0.as_str(), found.1.as_str()), ("d.yml", "edge_type"), "{}", found.2);
 }
 
 #[test]
 fn keys_that_are_there_twice_are_refused() {
-    let found = flaw(read(
+    let found = info_error(read(
         GRAPH,
         &changed(PERSON, "chunk_size: 100", "chunk_size: 100\nchunk_size: 9"),
         KNOWS,
@@ -202,10 +203,10 @@ fn no_path_leads_out_of_the_graph() {
 #[test]
 fn a_usual_prefix_does_not_lead_out_either() {
     let text = changed(&changed(PERSON, "prefix: vertex/person/\n", ""), "type: person", "type: ..");
-    let found = flaw(read(GRAPH, &text, KNOWS, Strictness::Tolerant));
+    let found = info_error(read(GRAPH, &text, KNOWS, Strictness::Tolerant));
     assert_eq!((found.0.as_str(), found.1.as_str()), ("person.vertex.yml", "prefix"), "{}", found.2);
     let text = changed(&changed(PERSON, "    prefix: names/\n", ""), "name: first", "name: /etc");
-    assert_eq!(flaw(read(GRAPH, &text, KNOWS, Strictness::Tolerant)).1, "property_groups[1].prefix");
+    assert_eq!(info_error(read(GRAPH, &text, KNOWS, Strictness::Tolerant)).1, "property_groups[1].prefix");
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn what_is_not_yaml_is_told_by_line_and_column() {
 
     for text in ["", "a", "- a", "{", "\0", "\u{feff}", "a: &a [*a]", "a: *b", "!!binary x", "--- a\n--- b\n"]
     {
-        let found = flaw(GraphFile::parse("x.graph.yml", text, Strictness::Strict));
+        let found = info_error(GraphFile::parse("x.graph.yml", text, Strictness::Strict));
         assert_eq!(found.0, "x.graph.yml");
         assert!(!found.2.contains('\n'), "{:?}", found.2);
     }
