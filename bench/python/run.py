@@ -20,11 +20,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "node"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import data
-import guest_memory
 import reads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,7 +118,6 @@ def measure(name: str, workers: dict[Key, Worker], rounds: int) -> dict[Key, flo
     took: dict[Key, list[float]] = {key: [] for key in workers}
     answers: dict[str, list[Key]] = {}
     for number in range(rounds + 1):
-        guest_memory.take_back()
         for key, worker in workers.items():
             read = worker.read(name)
             # The first read warms up the code and the allocator.

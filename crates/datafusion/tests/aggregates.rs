@@ -142,8 +142,9 @@ fn extremes(rows: usize) -> RecordBatch {
         (0..rows).map(|row| rare(row, row as i128 - 900, 99_999_999_999_999_999_999_999)).collect();
     let border: Vec<Option<i128>> =
         (0..rows).map(|row| rare(row, 3_037_000_499, -(1_i128 << 62) - 5)).collect();
-    let ints: Vec<Option<i64>> =
-        (0..rows).map(|row| rare(row, row as i128, i128::from(i64::MIN + 3)).map(|value| value as i64)).collect();
+    let ints: Vec<Option<i64>> = (0..rows)
+        .map(|row| rare(row, row as i128, i128::from(i64::MIN + 3)).map(|value| value as i64))
+        .collect();
     let small: Vec<Option<i32>> = (0..rows).map(|row| rare(row, 12, -3).map(|value| value as i32)).collect();
     let words = (0..rows).map(|row| (row % 11 != 3).then(|| format!("word {}", row % 5)));
 
@@ -211,7 +212,8 @@ async fn many_groups_are_found_by_hash_and_returned_in_parts_if_memory_is_short(
         session.add_table("t", &folder.path().to_string_lossy()).await.unwrap();
         for keys in ["a", "c, a", "a, c", "a, b", "c, b, a"] {
             let groups = format!("SELECT {keys}, sum(n) AS s, count(*) AS n FROM t GROUP BY {keys}");
-            agree(&session, &memory, &format!("count(*), sum(s), sum(n), min(s), max(s) FROM ({groups})")).await;
+            agree(&session, &memory, &format!("count(*), sum(s), sum(n), min(s), max(s) FROM ({groups})"))
+                .await;
         }
         agree(&session, &memory, "c, a, sum(n), count(*) FROM t GROUP BY c, a").await;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
-        new_null_array,
+        Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch, RecordBatchOptions,
+        UInt32Array, new_null_array,
     },
     buffer::BooleanBuffer,
     compute::{FilterBuilder, FilterPredicate, cast_with_options, take},

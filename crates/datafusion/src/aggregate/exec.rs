@@ -8,14 +8,20 @@ use std::{
 
 use datafusion::{
     arrow::{
-        array::{ArrayRef, Decimal128Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt64Array},
+        array::{
+            ArrayRef, Decimal128Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions,
+            UInt64Array,
+        },
         buffer::NullBuffer,
         compute::cast,
         datatypes::{DataType, Decimal128Type, Schema, SchemaRef},
     },
     common::{Result, tree_node::TreeNodeRecursion},
     error::DataFusionError,
-    execution::{SendableRecordBatchStream, TaskContext, memory_pool::{MemoryConsumer, MemoryReservation}},
+    execution::{
+        SendableRecordBatchStream, TaskContext,
+        memory_pool::{MemoryConsumer, MemoryReservation},
+    },
     logical_expr::{EmitTo, GroupsAccumulator},
     physical_expr::{PhysicalExpr, aggregate::AggregateFunctionExpr},
     physical_plan::{
@@ -145,9 +151,12 @@ impl ExecutionPlan for ScanAggregateExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let child = children.pop().filter(|child| children.is_empty() && child.schema() == self.input.schema());
+        let child =
+            children.pop().filter(|child| children.is_empty() && child.schema() == self.input.schema());
         let Some(input) = child else {
-            return Err(DataFusionError::Internal("an aggregation keeps the columns of its input".to_owned()));
+            return Err(DataFusionError::Internal(
+                "an aggregation keeps the columns of its input".to_owned(),
+            ));
         };
         Ok(Arc::new(Self::new(input, self.spec.clone(), self.properties.clone())))
     }
@@ -227,9 +236,8 @@ impl Aggregation {
     fn emit(&mut self) -> Result<()> {
         let groups = self.partial.take()?;
         let starts = (0..groups.num_rows()).step_by(self.batch_rows.max(1));
-        self.ready.extend(
-            starts.map(|start| groups.slice(start, self.batch_rows.min(groups.num_rows() - start))),
-        );
+        self.ready
+            .extend(starts.map(|start| groups.slice(start, self.batch_rows.min(groups.num_rows() - start))));
         self.reservation.free();
         Ok(())
     }
@@ -359,7 +367,8 @@ impl PartialAggregation {
                 Arc::new(Int64Array::new(sums.into(), nulls))
             }
             _ => {
-                let sums: Decimal128Array = PrimitiveArray::<Decimal128Type>::new(sums.to_vec().into(), nulls);
+                let sums: Decimal128Array =
+                    PrimitiveArray::<Decimal128Type>::new(sums.to_vec().into(), nulls);
                 Arc::new(sums.with_data_type(data_type.clone()))
             }
         })
@@ -373,9 +382,13 @@ fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch> {
         _ => Ok(column.clone()),
     });
     let columns: Vec<ArrayRef> = plain.collect::<Result<_, _>>()?;
-    let fields = batch.schema().fields().iter().zip(&columns).map(|(field, column)| {
-        field.as_ref().clone().with_data_type(column.data_type().clone())
-    }).collect::<Vec<_>>();
+    let fields = batch
+        .schema()
+        .fields()
+        .iter()
+        .zip(&columns)
+        .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
+        .collect::<Vec<_>>();
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)?)
 }

@@ -225,7 +225,8 @@ struct PairGroups {
 
 impl PairGroups {
     fn size(&self) -> usize {
-        let listed = self.members.capacity() * size_of::<(u32, u32)>() + self.table.capacity() * size_of::<u32>();
+        let listed =
+            self.members.capacity() * size_of::<(u32, u32)>() + self.table.capacity() * size_of::<u32>();
         listed + self.hashed.len() * BYTES_PER_PAIR
     }
 

@@ -261,7 +261,8 @@ impl NodeResult {
                 (column.values().clone(), Box::new(values))
             }
         });
-        if dictionary.bits > MAX_BITS || dictionary.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0) {
+        if dictionary.bits > MAX_BITS || dictionary.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0)
+        {
             return None;
         }
 
@@ -345,7 +346,9 @@ impl NodeResult {
         match (left.values.as_slice(), right.values.as_slice()) {
             (rows, [constant]) => self.values.extend(rows.iter().map(|value| op(*value, *constant))),
             ([constant], rows) => self.values.extend(rows.iter().map(|value| op(*constant, *value))),
-            (left, right) => self.values.extend(left.iter().zip(right).map(|(left, right)| op(*left, *right))),
+            (left, right) => {
+                self.values.extend(left.iter().zip(right).map(|(left, right)| op(*left, *right)))
+            }
         }
     }
 }

@@ -128,8 +128,13 @@ fn over_scan(aggregate: &AggregateExec) -> Option<ScanAggregateExec> {
     let keys = aggregate.group_expr().expr().iter();
     let keys = keys.map(|(expr, _)| Some(on_scan(expr)?.downcast_ref::<Column>()?.index()));
     let keys: Vec<usize> = keys.collect::<Option<_>>()?;
-    let scan = source.with_dictionaries(&keys)?;
     let schema = leaf.schema();
+    let has_strings =
+        |key: &usize| schema.fields().get(*key).is_some_and(|field| field.data_type().is_string());
+    if !keys.iter().all(has_strings) {
+        return None;
+    }
+    let scan = source.with_dictionaries(&keys)?;
 
     let mut spec = AggregateSpec {
         keys,
@@ -180,7 +185,8 @@ impl AggregateSpec {
         arguments: Vec<Arc<dyn PhysicalExpr>>,
         schema: &Schema,
     ) -> Option<()> {
-        let reads_key = |argument| collect_columns(argument).iter().any(|column| self.keys.contains(&column.index()));
+        let reads_key =
+            |argument| collect_columns(argument).iter().any(|column| self.keys.contains(&column.index()));
         if arguments.iter().any(reads_key) {
             return None;
         }
