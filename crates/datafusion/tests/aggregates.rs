@@ -234,7 +234,7 @@ async fn plans_and_their_metrics_show_the_aggregation() {
     let shown = plan(&session, folder.path(), sql).await;
     let node = shown.lines().find(|line| line.contains(NODE)).unwrap();
     assert!(node.contains("gby=[mode], aggr=[sum(t.cents * Int64(1) - t.cents), avg(t.cents)]"), "{shown}");
-    assert!(shown.contains("dictionaries=[mode]"), "{shown}");
+    assert!(shown.contains("dictionaries=[cents, mode]"), "{shown}");
 
     let analyzed = rows(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
     let node = analyzed.lines().find(|line| line.contains(NODE)).unwrap();

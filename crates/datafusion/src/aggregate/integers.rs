@@ -347,7 +347,7 @@ impl NodeResult {
             (rows, [constant]) => self.values.extend(rows.iter().map(|value| op(*value, *constant))),
             ([constant], rows) => self.values.extend(rows.iter().map(|value| op(*constant, *value))),
             (left, right) => {
-                self.values.extend(left.iter().zip(right).map(|(left, right)| op(*left, *right)))
+                self.values.extend(left.iter().zip(right).map(|(left, right)| op(*left, *right)));
             }
         }
     }
