@@ -274,7 +274,7 @@ impl PartialAggregation {
         let sums: usize = self.sums.iter().map(GroupSums::size).sum();
         let others: usize = self.others.iter().map(|other| other.size()).sum();
         let rows = self.rows.capacity() * size_of::<i64>() + self.indices.capacity() * size_of::<usize>();
-        self.groups.size() + rows + sums + others
+        self.groups.size() + self.evaluator.size() + rows + sums + others
     }
 
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {

@@ -198,6 +198,11 @@ impl IntegerEvaluator {
         Self { exprs, results }
     }
 
+    /// Returns the bytes held.
+    pub(super) fn size(&self) -> usize {
+        self.results.iter().map(NodeResult::size).sum()
+    }
+
     /// Evaluates all expressions on a batch.
     pub(super) fn evaluate(&mut self, batch: &RecordBatch) {
         for (at, node) in self.exprs.nodes.iter().enumerate() {
@@ -226,6 +231,11 @@ impl IntegerEvaluator {
 }
 
 impl NodeResult {
+    fn size(&self) -> usize {
+        let dictionary = self.dictionary.as_ref().map_or(0, |(_, values)| values.size());
+        dictionary + self.values.capacity() * size_of::<i64>()
+    }
+
     /// Reads a column; `None` if its values do not fit.
     fn read(&mut self, column: Option<&ArrayRef>) -> Option<()> {
         let column = column?;
@@ -332,7 +342,7 @@ impl NodeResult {
         }
 
         self.nulls = NullBuffer::union(left.nulls.as_ref(), right.nulls.as_ref());
-        // Null rows have arbitrary values, of which the bound holds as well.
+        // The bound also holds for the arbitrary values of null rows.
         match op {
             ArithmeticOp::Add => self.fill(left, right, i64::wrapping_add),
             ArithmeticOp::Subtract => self.fill(left, right, i64::wrapping_sub),
