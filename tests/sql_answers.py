@@ -17,6 +17,8 @@ TOLERANCE = 1e-6
 # DuckDB's quotient of decimals is a floating-point number. In other engines it is a decimal with six places: too few
 # for a sum of quotients.
 ADAPTED = {("tpcds", 66): ("/w_warehouse_sq_ft", "/CAST(w_warehouse_sq_ft AS DOUBLE)")}
+# Nulls sort as if larger than any value: what engines do that follow PostgreSQL.
+POSTGRES_NULL_ORDER = "nulls_last_on_asc_first_on_desc"
 Row = tuple[Any, ...]
 
 
@@ -39,9 +41,9 @@ class ExpectedAnswer:
 class DuckDB:
     """A database with the Parquet files of a folder as tables, and a benchmark's queries."""
 
-    def __init__(self, benchmark: str, folder: Path) -> None:
-        offline: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-        self._connection = duckdb.connect(config=offline)
+    def __init__(self, benchmark: str, folder: Path, null_order: str = "nulls_last") -> None:
+        config: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        self._connection = duckdb.connect(config=config | {"default_null_order": null_order})
         self._benchmark = benchmark
         # The extension comes from a wheel: nothing is downloaded.
         module = importlib.import_module(f"duckdb_extension_{benchmark}")

@@ -1,8 +1,12 @@
-"""SQL on the nodes of a cluster as processes of their own: `stylobate sql --cluster` returns DuckDB's answers, even
-while a node is killed."""
+"""SQL on the nodes of a cluster as processes of their own: `stylobate sql --cluster` returns DuckDB's answers to all
+queries of TPC-H and TPC-DS, over Parquet and ORC, even while a node is killed.
+
+`make test-distributed` runs them at small scales; STYLOBATE_SQL_SCALE sets another.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import threading
@@ -13,29 +17,34 @@ from pathlib import Path
 import pytest
 
 from servers import Bucket, environment, stylobate
-from sql_answers import DuckDB, Row
+from sql_answers import POSTGRES_NULL_ORDER, DuckDB, Row
 from test_cluster import IDS, Cluster
 from test_sql_answers import streams
 
 MINUTES = 60
 # Part of the message that a node was lost.
 LOST = "lost the node"
+SCALES = {"tpch": "0.05", "tpcds": "0.01"}
+TABLES = [(benchmark, format) for benchmark in SCALES for format in ("parquet", "orc")]
 
 
 class SqlCluster(Cluster):
-    """Three nodes whose bucket has the tables of TPC-H, each in several files, and DuckDB over the same rows."""
+    """Three nodes whose bucket has the tables of a benchmark, each in several files, and DuckDB over the same rows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, benchmark: str, format: str) -> None:
         lake = folder / "lake"
-        flags = ["--scale", "0.05", "--format", "parquet", "--durability", "none", "--quiet"]
-        command = [stylobate(), "generate", "tpch", *flags]
-        subprocess.run([*command, "--output", folder / "whole"], check=True, env=environment(), timeout=10 * MINUTES)
-        split = [*command, "--parts", "6", "--row-group-rows", "5000", "--output", lake]
-        subprocess.run(split, check=True, env=environment(), timeout=10 * MINUTES)
+        scale = os.environ.get("STYLOBATE_SQL_SCALE", SCALES[benchmark])
+        command = [stylobate(), "generate", benchmark, "--scale", scale, "--durability", "none", "--quiet"]
+        whole = [*command, "--output", folder / "whole"]
+        split = [*command, "--parts", "6", "--format", format, "--output", lake]
+        if format == "parquet":
+            split += ["--row-group-rows", "5000" if scale == SCALES[benchmark] else "100000"]
+        for generate in (whole, split):
+            subprocess.run(generate, check=True, env=environment(), timeout=60 * MINUTES)
         # A file modified less than 2 s ago has no version.
         time.sleep(2.1)
         super().__init__(folder, "--flight", "127.0.0.1:0", bucket=Bucket("lake", str(lake)))
-        self.database = DuckDB("tpch", folder / "whole")
+        self.database = DuckDB(benchmark, folder / "whole", null_order=POSTGRES_NULL_ORDER)
         self.wait_for_all()
 
     def ask(self, id: str, sql: str) -> list[Row] | str:
@@ -50,9 +59,11 @@ class SqlCluster(Cluster):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCluster]:
-    with_nodes = SqlCluster(tmp_path_factory.mktemp("sql-cluster"))
-    plan = with_nodes.ask("a", "EXPLAIN SELECT l_shipmode, count(*) FROM lineitem GROUP BY l_shipmode")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCluster]:
+    benchmark, format = getattr(request, "param", TABLES[0])
+    with_nodes = SqlCluster(tmp_path_factory.mktemp("sql-cluster"), benchmark, format)
+    table, key = ("lineitem", "l_shipmode") if benchmark == "tpch" else ("store_sales", "ss_item_sk")
+    plan = with_nodes.ask("a", f"EXPLAIN SELECT {key}, count(*) FROM {table} GROUP BY {key}")
     if "Stage" not in str(plan):
         for node in with_nodes.nodes.values():
             node.kill()
@@ -63,12 +74,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCluster]:
         node.kill()
 
 
+@pytest.mark.parametrize("cluster", TABLES, indirect=True, ids="-".join)
 def test_queries_at_any_node_have_the_answers_of_duckdb(cluster: SqlCluster) -> None:
+    wrong = {}
     for number, expected in cluster.database.answers().items():
         found = cluster.ask(IDS[number % 3], expected.text)
-        assert not isinstance(found, str), f"query {number}: {found}"
-        difference = expected.differs_from(found)
-        assert difference is None, f"query {number}: {difference}"
+        difference = found if isinstance(found, str) else expected.differs_from(found)
+        if difference is not None:
+            wrong[number] = difference
+    assert not wrong
 
 
 def test_a_wrong_statement_is_one_line_and_exit_code_2(cluster: SqlCluster) -> None:
