@@ -63,6 +63,7 @@ class Fleet:
                 memory=self.memory.get(id, servers.MEMORY), environment={
                     "STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{listen}",
                     "STYLOBATE_CLUSTER_NODES_FILE": str(self.list), "STYLOBATE_CLUSTER_SECRET": SECRET,
+                    "STYLOBATE_TICKET_SECRET": SECRET,
                 })
 
     def wait_until_whole(self, ids, draining=()):

@@ -20,11 +20,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cluster"))
 
 from fleet import Fleet  # noqa: E402
 
-PROGRAMS = ["nginx"]
+PROGRAMS = []
 SIZES = [1, 2, 3]
 QUERIES = [1, 3, 5, 6, 9, 12, 14, 18]
 PARTS, ROW_GROUP_ROWS = 12, 500_000
 NODE_MEMORY = "4GiB"
+ORIGIN_MEMORY = "128MiB"
 MAX_BYTES = 1.02
 TIMEOUT_SECONDS = 1800
 
@@ -35,9 +36,10 @@ def run(programs, folder, options):
     texts = queries.query_texts()
     numbers = [number for number in QUERIES if is_wanted(options, f"query {number}")]
     measured, rows_of = [], {}
-    with servers.nginx_files(programs, folder, root) as files:
+    # Lists the bucket, too, which a server of files does not.
+    with servers.Node(programs, folder, servers.BUCKET, root / servers.BUCKET, memory=ORIGIN_MEMORY) as origin:
         for size in SIZES:
-            with _fleet(programs, folder, files.port, size) as fleet:
+            with _fleet(programs, folder, origin.port, size) as fleet:
                 for number in numbers:
                     times, rows = _measure(programs, fleet, texts[number], options.distributed_rounds)
                     if rows_of.setdefault(number, rows) != rows:
