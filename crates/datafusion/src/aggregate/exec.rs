@@ -36,7 +36,7 @@ use futures::StreamExt;
 use super::{
     groups::CodedGroups,
     integers::{IntegerEvaluator, IntegerExprs},
-    sums::GroupSums,
+    sums::{GroupCounts, GroupSums, add_columns},
 };
 
 /// The work of a partial aggregation, on the columns of its input.
@@ -249,7 +249,7 @@ struct PartialAggregation {
     schema: SchemaRef,
     groups: CodedGroups,
     evaluator: IntegerEvaluator,
-    rows: Vec<i64>,
+    counts: GroupCounts,
     sums: Vec<GroupSums>,
     others: Vec<Box<dyn GroupsAccumulator>>,
     /// The group of each row of the current batch, for accumulators of DataFusion.
@@ -261,7 +261,7 @@ impl PartialAggregation {
         Ok(Self {
             groups: CodedGroups::new(&spec.keys),
             evaluator: IntegerEvaluator::new(spec.integers.clone()),
-            rows: Vec::new(),
+            counts: GroupCounts::default(),
             sums: spec.sums.iter().map(|_| GroupSums::default()).collect(),
             others: accumulators(&spec)?,
             indices: Vec::new(),
@@ -273,27 +273,24 @@ impl PartialAggregation {
     fn size(&self) -> usize {
         let sums: usize = self.sums.iter().map(GroupSums::size).sum();
         let others: usize = self.others.iter().map(|other| other.size()).sum();
-        let rows = self.rows.capacity() * size_of::<i64>() + self.indices.capacity() * size_of::<usize>();
-        self.groups.size() + self.evaluator.size() + rows + sums + others
+        let indices = self.indices.capacity() * size_of::<usize>();
+        self.groups.size() + self.evaluator.size() + self.counts.size() + indices + sums + others
     }
 
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         self.groups.assign(batch)?;
         let count = self.groups.len();
         let rows = self.groups.rows();
-        self.rows.resize(count, 0);
-        for group in rows {
-            if let Some(rows) = self.rows.get_mut(*group as usize) {
-                *rows += 1;
-            }
-        }
+        self.counts.resize(count);
+        self.counts.add(rows);
 
         self.evaluator.evaluate(batch);
         let mut expanded = None;
+        let mut columns = Vec::with_capacity(self.sums.len());
         for (sum, summed) in self.sums.iter_mut().zip(&self.spec.sums) {
             sum.resize(count);
             if let Some(values) = self.evaluator.values(summed.node, batch.num_rows()) {
-                sum.add(rows, values);
+                columns.push((sum, values));
                 continue;
             }
 
@@ -303,6 +300,7 @@ impl PartialAggregation {
             };
             sum.add_array(rows, &summed.expr.evaluate(expanded)?.into_array(batch.num_rows())?);
         }
+        add_columns(rows, columns);
 
         if self.others.is_empty() {
             return Ok(());
@@ -320,7 +318,7 @@ impl PartialAggregation {
 
     /// Adds the group that exists without rows if there are no keys.
     fn end(&mut self, input: &SchemaRef) -> Result<()> {
-        if self.spec.keys.is_empty() && self.rows.is_empty() {
+        if self.spec.keys.is_empty() && self.counts.rows.is_empty() {
             self.add(&RecordBatch::new_empty(input.clone()))?;
         }
         Ok(())
@@ -333,7 +331,7 @@ impl PartialAggregation {
         let mut columns = self.groups.take(&self.schema)?;
         for state in &self.spec.states {
             match state {
-                AggregateState::Rows => columns.push(Arc::new(Int64Array::from(self.rows.clone()))),
+                AggregateState::Rows => columns.push(Arc::new(Int64Array::from(self.counts.rows.clone()))),
                 AggregateState::Count(of) => columns.push(Arc::new(Int64Array::from(self.valid(*of)))),
                 AggregateState::Sum { of, data_type } => columns.push(self.sum(*of, data_type)?),
                 AggregateState::Average { of, data_type } => {
@@ -354,7 +352,7 @@ impl PartialAggregation {
     /// Returns the number of rows of each group whose value is not null.
     fn valid(&self, of: usize) -> Vec<i64> {
         let nulls = self.sums.get(of).map(|sum| sum.nulls.as_slice()).unwrap_or_default();
-        self.rows.iter().zip(nulls).map(|(rows, nulls)| rows - *nulls as i64).collect()
+        self.counts.rows.iter().zip(nulls).map(|(rows, nulls)| rows - *nulls as i64).collect()
     }
 
     /// Returns the sums, null for groups without values.

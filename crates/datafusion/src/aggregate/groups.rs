@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use datafusion::{
     arrow::{
-        array::{Array, ArrayRef, AsArray, RecordBatch, StringArray},
+        array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt32Array},
         compute::cast,
         datatypes::{Schema, UInt32Type},
     },
@@ -28,6 +28,7 @@ pub(super) struct CodedGroups {
     keys: Vec<KeyStrings>,
     /// For each key after the first, the groups of the keys up to it.
     pairs: Vec<PairGroups>,
+    known: KnownCodes,
     /// The group of each row of the last batch.
     rows: Vec<u32>,
 }
@@ -38,6 +39,7 @@ impl CodedGroups {
         Self {
             keys: columns.iter().map(|column| KeyStrings::new(*column)).collect(),
             pairs: columns.iter().skip(1).map(|_| PairGroups::default()).collect(),
+            known: KnownCodes::default(),
             rows: Vec::new(),
         }
     }
@@ -55,7 +57,8 @@ impl CodedGroups {
     pub(super) fn size(&self) -> usize {
         let keys = self.keys.iter().map(KeyStrings::size);
         let pairs = self.pairs.iter().map(PairGroups::size);
-        keys.chain(pairs).sum::<usize>() + self.rows.capacity() * size_of::<u32>()
+        let rows = self.rows.capacity() * size_of::<u32>();
+        keys.chain(pairs).sum::<usize>() + self.known.size() + rows
     }
 
     /// Returns the group of each row of the last batch.
@@ -65,23 +68,40 @@ impl CodedGroups {
 
     /// Determines the group of each row of a batch. New keys get the next numbers.
     pub(super) fn assign(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.rows.clear();
-        let Some((first, others)) = self.keys.split_first_mut() else {
+        if self.keys.is_empty() {
+            self.rows.clear();
             self.rows.resize(batch.num_rows(), 0);
             return Ok(());
-        };
+        }
 
-        self.rows.reserve(batch.num_rows());
-        first.for_each_id(batch, |id| self.rows.push(id))?;
-        for (key, pairs) in others.iter_mut().zip(&mut self.pairs) {
+        let keys = self.keys.iter().map(|key| key.codes(batch)).collect::<Result<Vec<_>>>()?;
+        if self.known.combine(&keys) {
+            if self.known.groups(&mut self.rows) {
+                return Ok(());
+            }
+            self.assign_each(&keys);
+            self.known.learn(&self.rows);
+        } else {
+            self.assign_each(&keys);
+        }
+        Ok(())
+    }
+
+    /// Determines the group of each row by the numbers of its strings.
+    fn assign_each(&mut self, columns: &[KeyCodes<'_>]) {
+        self.rows.clear();
+        let mut keys = self.keys.iter_mut().zip(columns);
+        if let Some((key, column)) = keys.next() {
+            key.for_each_id(column, |id| self.rows.push(id));
+        }
+        for ((key, column), pairs) in keys.zip(&mut self.pairs) {
             let mut rows = self.rows.iter_mut();
-            key.for_each_id(batch, |id| {
+            key.for_each_id(column, |id| {
                 if let Some(group) = rows.next() {
                     *group = pairs.group(*group, id);
                 }
-            })?;
+            });
         }
-        Ok(())
     }
 
     /// Returns the keys of all groups, in the types of the first fields of `schema`, and forgets them.
@@ -105,6 +125,76 @@ impl CodedGroups {
         let positions: Vec<usize> = self.keys.iter().map(|key| key.column).collect();
         *self = Self::new(&positions);
         Ok(columns)
+    }
+}
+
+/// A key column of a batch.
+struct KeyCodes<'a> {
+    codes: &'a UInt32Array,
+    dictionary: &'a ArrayRef,
+    strings: &'a StringArray,
+}
+
+/// The groups of combinations of codes, as long as batches have the same dictionaries: one look-up per row finds the group
+/// of most rows.
+#[derive(Debug, Default)]
+struct KnownCodes {
+    dictionaries: Vec<ArrayRef>,
+    /// The group of each combination, [`UNKNOWN`] until a row has it. Empty if there are too many.
+    groups: Vec<u32>,
+    /// The combination of each row of the last batch.
+    combinations: Vec<u32>,
+}
+
+impl KnownCodes {
+    fn size(&self) -> usize {
+        (self.groups.capacity() + self.combinations.capacity()) * size_of::<u32>()
+    }
+
+    /// Combines the codes of each row; `false` if there are nulls or too many combinations.
+    fn combine(&mut self, keys: &[KeyCodes<'_>]) -> bool {
+        let is_same = |(known, key): (&ArrayRef, &KeyCodes<'_>)| Arc::ptr_eq(known, key.dictionary);
+        let is_known =
+            self.dictionaries.len() == keys.len() && self.dictionaries.iter().zip(keys).all(is_same);
+        if !is_known {
+            self.dictionaries = keys.iter().map(|key| key.dictionary.clone()).collect();
+            let count = keys.iter().map(|key| key.strings.len()).try_fold(1_usize, usize::checked_mul);
+            self.groups.clear();
+            self.groups.resize(count.filter(|count| *count <= MAX_TABLE).unwrap_or(0), UNKNOWN);
+        }
+        if self.groups.is_empty() || keys.iter().any(|key| key.codes.null_count() > 0) {
+            return false;
+        }
+
+        self.combinations.clear();
+        let mut keys = keys.iter();
+        if let Some(key) = keys.next() {
+            self.combinations.extend_from_slice(key.codes.values());
+        }
+        for key in keys {
+            let distinct = key.strings.len() as u32;
+            for (combination, code) in self.combinations.iter_mut().zip(key.codes.values()) {
+                *combination = combination.wrapping_mul(distinct).wrapping_add(*code);
+            }
+        }
+        true
+    }
+
+    /// Finds the groups of the combinations; `false` if one is unknown.
+    fn groups(&self, rows: &mut Vec<u32>) -> bool {
+        let group = |combination: &u32| self.groups.get(*combination as usize).copied().unwrap_or(UNKNOWN);
+        rows.clear();
+        rows.extend(self.combinations.iter().map(group));
+        rows.iter().fold(0, |largest, group| largest.max(*group)) != UNKNOWN
+    }
+
+    /// Keeps the groups of the combinations.
+    fn learn(&mut self, rows: &[u32]) {
+        for (combination, group) in self.combinations.iter().zip(rows) {
+            if let Some(known) = self.groups.get_mut(*combination as usize) {
+                *known = *group;
+            }
+        }
     }
 }
 
@@ -139,31 +229,35 @@ impl KeyStrings {
         codes + self.text_bytes + self.strings.len() * BYTES_PER_STRING
     }
 
-    /// Calls `visit` with the number of each row's string.
-    fn for_each_id(&mut self, batch: &RecordBatch, mut visit: impl FnMut(u32)) -> Result<()> {
+    /// Returns the codes of the key in a batch.
+    fn codes<'a>(&self, batch: &'a RecordBatch) -> Result<KeyCodes<'a>> {
         let column = batch.columns().get(self.column);
         let Some(column) = column.and_then(|column| column.as_dictionary_opt::<UInt32Type>()) else {
             return Err(DataFusionError::Internal("a key of an aggregation is not a dictionary".to_owned()));
         };
-        let Some(values) = column.values().as_string_opt::<i32>() else {
+        let Some(strings) = column.values().as_string_opt::<i32>() else {
             return Err(DataFusionError::Internal("a key of an aggregation has no strings".to_owned()));
         };
+        Ok(KeyCodes { codes: column.keys(), dictionary: column.values(), strings })
+    }
 
-        if self.dictionary.as_ref().is_none_or(|known| !Arc::ptr_eq(known, column.values())) {
-            self.dictionary = Some(column.values().clone());
+    /// Calls `visit` with the number of each row's string.
+    fn for_each_id(&mut self, column: &KeyCodes<'_>, mut visit: impl FnMut(u32)) {
+        let strings = column.strings;
+        if self.dictionary.as_ref().is_none_or(|known| !Arc::ptr_eq(known, column.dictionary)) {
+            self.dictionary = Some(column.dictionary.clone());
             self.id_of_code.clear();
-            self.id_of_code.resize(values.len(), UNKNOWN);
+            self.id_of_code.resize(strings.len(), UNKNOWN);
         }
 
-        let codes = column.keys().values().iter();
-        let Some(nulls) = column.keys().nulls() else {
-            codes.for_each(|code| visit(self.id(values, *code)));
-            return Ok(());
+        let codes = column.codes.values().iter();
+        let Some(nulls) = column.codes.nulls() else {
+            codes.for_each(|code| visit(self.id(strings, *code)));
+            return;
         };
         for (code, is_valid) in codes.zip(nulls) {
-            visit(if is_valid { self.id(values, *code) } else { self.null_id() });
+            visit(if is_valid { self.id(strings, *code) } else { self.null_id() });
         }
-        Ok(())
     }
 
     #[inline]
@@ -279,6 +373,71 @@ impl PairGroups {
             }
         } else if let Some(entry) = self.table.get_mut(left * self.stride + right) {
             *entry = group;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::{
+        array::{DictionaryArray, UInt32Array},
+        datatypes::{DataType, Field},
+    };
+
+    use super::*;
+
+    /// Returns numbers below a bound that look random.
+    fn numbers() -> impl FnMut(usize) -> usize {
+        let mut state = 31_u64;
+        move |bound| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % bound
+        }
+    }
+
+    fn strings(count: usize, first: usize) -> ArrayRef {
+        let text = |at: usize| (at != 3).then(|| format!("string {}", first + at));
+        Arc::new((0..count).map(text).collect::<StringArray>())
+    }
+
+    #[test]
+    fn groups_are_those_of_the_strings_while_dictionaries_change() {
+        let mut number = numbers();
+        // Together, the largest have too many combinations for a table.
+        let dictionaries = [strings(2, 0), strings(5, 1), strings(300, 2), strings(300, 100)];
+        let key_type = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8));
+        let schema =
+            Schema::new(vec![Field::new("a", key_type.clone(), true), Field::new("b", key_type, true)]);
+        let schema = Arc::new(schema);
+        let mut groups = CodedGroups::new(&[0, 1]);
+        let mut expected: HashMap<[Option<String>; 2], u32> = HashMap::new();
+
+        let mut used = [0, 0];
+        for round in 0..300 {
+            if number(4) == 0 {
+                used = [number(dictionaries.len()), number(dictionaries.len())];
+            }
+            let has_nulls = number(3) == 0;
+            let rows = number(200);
+            let columns = used.map(|dictionary| {
+                let values = &dictionaries[dictionary];
+                let code = |_| (!has_nulls || number(10) > 0).then(|| number(values.len()) as u32);
+                let codes: UInt32Array = (0..rows).map(code).collect();
+                Arc::new(DictionaryArray::new(codes, values.clone())) as ArrayRef
+            });
+            let batch = RecordBatch::try_new(schema.clone(), columns.to_vec()).unwrap();
+            groups.assign(&batch).unwrap();
+
+            let plain = columns.map(|column| cast(&column, &DataType::Utf8).unwrap());
+            for row in 0..rows {
+                let text = |column: &ArrayRef| {
+                    column.is_valid(row).then(|| column.as_string::<i32>().value(row).to_owned())
+                };
+                let next = expected.len() as u32;
+                let group = *expected.entry([text(&plain[0]), text(&plain[1])]).or_insert(next);
+                assert_eq!(groups.rows()[row], group, "round {round}, row {row}");
+            }
+            assert_eq!(groups.len(), expected.len());
         }
     }
 }

@@ -279,8 +279,9 @@ impl NodeResult {
         self.bits = dictionary.bits;
         self.nulls = column.nulls().cloned();
         self.values.clear();
+        let values = dictionary.values.as_slice();
         // The codes of nulls are arbitrary.
-        let value = |code: &u32| dictionary.values.get(*code as usize).copied().unwrap_or(0);
+        let value = |code: &u32| values.get(*code as usize).copied().unwrap_or(0);
         self.values.extend(column.keys().values().iter().map(value));
         Some(())
     }

@@ -1,4 +1,4 @@
-//! Sums of integers by group.
+//! Sums of integers, and numbers of rows, by group.
 
 use datafusion::arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -12,6 +12,112 @@ use super::integers::IntegerValues;
 const FEW_GROUPS: usize = 1024;
 /// Number of sums that are kept per group: additions to one of them wait for each other.
 const LANES: usize = 4;
+/// Number of columns that are summed in one pass over the groups.
+const TOGETHER: usize = 4;
+/// As [`LANES`], for columns that are summed in one pass.
+const LANES_TOGETHER: usize = 2;
+
+/// The number of rows of each group.
+#[derive(Debug, Default)]
+pub(super) struct GroupCounts {
+    pub(super) rows: Vec<i64>,
+    /// Counts of the current batch: [`LANES`] per group.
+    lanes: Vec<i64>,
+}
+
+impl GroupCounts {
+    /// Makes room for this number of groups.
+    pub(super) fn resize(&mut self, groups: usize) {
+        self.rows.resize(groups, 0);
+    }
+
+    /// Returns the bytes held.
+    pub(super) fn size(&self) -> usize {
+        (self.rows.capacity() + self.lanes.capacity()) * size_of::<i64>()
+    }
+
+    /// Counts the rows of a batch by their groups.
+    pub(super) fn add(&mut self, groups: &[u32]) {
+        if self.rows.len() > FEW_GROUPS {
+            for group in groups {
+                if let Some(rows) = self.rows.get_mut(*group as usize) {
+                    *rows += 1;
+                }
+            }
+            return;
+        }
+
+        self.lanes.clear();
+        self.lanes.resize(self.rows.len() * LANES, 0);
+        let lanes = self.lanes.as_mut_slice();
+        let (groups_of_four, groups_left) = groups.as_chunks::<LANES>();
+        for groups in groups_of_four {
+            for (lane, group) in groups.iter().enumerate() {
+                add_to_lane(lanes, *group, lane, 1);
+            }
+        }
+        for group in groups_left {
+            add_to_lane(lanes, *group, 0, 1);
+        }
+
+        let (lanes, _) = self.lanes.as_chunks::<LANES>();
+        for (rows, lanes) in self.rows.iter_mut().zip(lanes) {
+            *rows += lanes.iter().sum::<i64>();
+        }
+    }
+}
+
+#[inline]
+fn add_to_lane(lanes: &mut [i64], group: u32, lane: usize, value: i64) {
+    if let Some(sum) = lanes.get_mut(group as usize * LANES + lane) {
+        *sum += value;
+    }
+}
+
+/// Adds the values of columns of a batch to the groups of its rows.
+pub(super) fn add_columns(groups: &[u32], columns: Vec<(&mut GroupSums, IntegerValues<'_>)>) {
+    let mut fitting = Vec::with_capacity(columns.len());
+    for (sums, mut values) in columns {
+        values.nulls = values.nulls.filter(|nulls| nulls.null_count() > 0);
+        if sums.fits_lanes(groups.len(), &values) {
+            fitting.push((sums, values.rows));
+        } else {
+            sums.add(groups, values);
+        }
+    }
+
+    let (together, rest) = fitting.as_chunks_mut::<TOGETHER>();
+    together.iter_mut().for_each(|columns| add_together(groups, columns));
+    rest.iter_mut().for_each(|(sums, values)| sums.add_in_lanes(groups, values));
+}
+
+/// Adds columns in one pass over the groups: the sums of a group lie side by side.
+fn add_together(groups: &[u32], columns: &mut [(&mut GroupSums, &[i64]); TOGETHER]) {
+    let [(first, a), (_, b), (_, c), (_, d)] = columns;
+    let mut lanes = std::mem::take(&mut first.lanes);
+    lanes.clear();
+    lanes.resize(first.sums.len() * LANES_TOGETHER * TOGETHER, 0);
+    let (sums, _) = lanes.as_chunks_mut::<TOGETHER>();
+    let values = a.iter().zip(b.iter()).zip(c.iter()).zip(d.iter());
+    for (row, (group, (((a, b), c), d))) in groups.iter().zip(values).enumerate() {
+        if let Some(sums) = sums.get_mut(*group as usize * LANES_TOGETHER + row % LANES_TOGETHER) {
+            sums[0] += a;
+            sums[1] += b;
+            sums[2] += c;
+            sums[3] += d;
+        }
+    }
+
+    for (column, (totals, _)) in columns.iter_mut().enumerate() {
+        for (total, lanes) in totals.sums.iter_mut().zip(lanes.chunks(LANES_TOGETHER * TOGETHER)) {
+            let lanes = lanes.iter().skip(column).step_by(TOGETHER);
+            *total = total.wrapping_add(lanes.map(|lane| i128::from(*lane)).sum());
+        }
+    }
+    if let Some((first, _)) = columns.first_mut() {
+        first.lanes = lanes;
+    }
+}
 
 /// The sum and the number of nulls of a column for each group.
 #[derive(Debug, Default)]
@@ -36,19 +142,17 @@ impl GroupSums {
             + self.lanes.capacity() * size_of::<i64>()
     }
 
-    /// Adds the values of a batch to the groups of its rows.
-    pub(super) fn add(&mut self, groups: &[u32], values: IntegerValues<'_>) {
-        if let Some(nulls) = values.nulls.filter(|nulls| nulls.null_count() > 0) {
-            let values = values.rows.iter().map(|value| i128::from(*value));
-            self.add_valid(groups, values, nulls);
-            return;
-        }
+    /// Returns whether the sums of a batch's values fit 64 bits, in lanes.
+    fn fits_lanes(&self, rows: usize, values: &IntegerValues<'_>) -> bool {
+        let bits = values.bits + usize::BITS - rows.leading_zeros();
+        values.nulls.is_none() && self.sums.len() <= FEW_GROUPS && bits < i64::BITS
+    }
 
-        let bits = values.bits + usize::BITS - groups.len().leading_zeros();
-        if self.sums.len() <= FEW_GROUPS && bits < i64::BITS {
-            self.add_in_lanes(groups, values.rows);
-        } else {
-            self.add_all(groups, values.rows.iter().map(|value| i128::from(*value)));
+    fn add(&mut self, groups: &[u32], values: IntegerValues<'_>) {
+        let rows = values.rows.iter().map(|value| i128::from(*value));
+        match values.nulls {
+            Some(nulls) => self.add_valid(groups, rows, nulls),
+            None => self.add_all(groups, rows),
         }
     }
 
@@ -79,21 +183,15 @@ impl GroupSums {
         self.lanes.clear();
         self.lanes.resize(self.sums.len() * LANES, 0);
         let lanes = self.lanes.as_mut_slice();
-        let mut add = |group: u32, lane: usize, value: i64| {
-            if let Some(sum) = lanes.get_mut(group as usize * LANES + lane) {
-                *sum += value;
-            }
-        };
-
         let (groups_of_four, groups_left) = groups.as_chunks::<LANES>();
         let (values_of_four, values_left) = values.as_chunks::<LANES>();
         for (groups, values) in groups_of_four.iter().zip(values_of_four) {
             for (lane, (group, value)) in groups.iter().zip(values).enumerate() {
-                add(*group, lane, *value);
+                add_to_lane(lanes, *group, lane, *value);
             }
         }
         for (group, value) in groups_left.iter().zip(values_left) {
-            add(*group, 0, *value);
+            add_to_lane(lanes, *group, 0, *value);
         }
 
         let (lanes, _) = self.lanes.as_chunks::<LANES>();
