@@ -103,6 +103,11 @@ impl RunView {
         Self { workers: nodes.workers(), nodes }
     }
 
+    /// Returns the view of a process that runs queries alone.
+    pub(super) fn without_workers(self) -> Self {
+        Self { workers: Vec::new(), ..self }
+    }
+
     /// Returns the view stored in a session configuration.
     pub(super) fn of(config: &SessionConfig) -> Option<Arc<Self>> {
         config.get_extension::<Self>()

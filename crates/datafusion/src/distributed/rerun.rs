@@ -1,4 +1,5 @@
-//! Runs a query again after a node was lost, as long as no rows have been returned.
+//! Runs a query again after a node was lost, or on this node alone if the engine cannot run its stages on others, as long
+//! as no rows have been returned.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use datafusion::{
 use futures::{StreamExt, future::join_all, stream};
 use url::Url;
 
-use super::{channels::lost_node, session::Distribution};
+use super::{channels::lost_node, nodes::RunView, session::Distribution};
 use crate::error::{LOST_NODE, innermost, one_line};
 
 /// Maximum number of times that a query is run again.
@@ -25,6 +26,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Error text of an engine's worker that waited for a plan in vain.
 const NO_PLAN: &str = "timed-out while waiting for the plan";
+
+/// Part of the text of errors that say that a plan contradicts itself.
+const INTERNAL: &str = "Internal error";
 
 /// A query, and its progress.
 struct QueryRun {
@@ -40,14 +44,14 @@ struct QueryRun {
 
 impl Distribution {
     /// Plans a query of a prepared session and starts it. If a worker is lost before the first row was returned, the
-    /// query is planned again for the remaining workers, at most twice. Dropping the stream ends the work on all
-    /// nodes.
+    /// query is planned again for the remaining workers, at most twice. If a stage contradicts itself on a worker, as
+    /// some windows do, the query is planned for this process alone. Dropping the stream ends the work on all nodes.
     ///
     /// # Errors
     ///
     /// Those of planning.
     pub async fn run(&self, state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
-        let (workers, rows) = begin(self, &state, &plan).await?;
+        let (workers, rows) = begin(self.view(), &state, &plan).await?;
         let schema = rows.schema();
         let distribution = self.clone();
         let run = QueryRun { distribution, state, plan, workers, rows, reruns: 0, has_sent: false };
@@ -59,13 +63,12 @@ impl Distribution {
     }
 }
 
-/// Plans for the workers that are currently up, and starts the run.
+/// Plans for the workers of a view, and starts the run.
 async fn begin(
-    distribution: &Distribution,
+    view: RunView,
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<(Vec<Url>, SendableRecordBatchStream)> {
-    let view = distribution.view();
     let workers = view.workers.clone();
     let state = Distribution::with_view(state, view)?;
     let physical = state.create_physical_plan(plan).await?;
@@ -89,7 +92,17 @@ impl QueryRun {
             let nothing = RecordBatchStreamAdapter::new(self.rows.schema(), stream::empty());
             self.rows = Box::pin(nothing);
             let lost = lost(&self.distribution, &self.workers, &error).await;
-            let Some(lost) = lost else { return Err(error) };
+            let Some(lost) = lost else {
+                if self.has_sent || self.workers.is_empty() || !root_text(&error).contains(INTERNAL) {
+                    return Err(error);
+                }
+                // A sort leaves out columns that a filter makes constant, and a worker that is sent only the sort and the
+                // window above it does not know of the filter.
+                tracing::warn!("a query runs on this node alone: {}", root_text(&error));
+                let view = self.distribution.view().without_workers();
+                (self.workers, self.rows) = begin(view, &self.state, &self.plan).await?;
+                continue;
+            };
             if self.has_sent {
                 return Err(gave_up(&lost, "after rows were sent: run the query again"));
             }
@@ -100,7 +113,7 @@ impl QueryRun {
             self.reruns += 1;
             tracing::warn!(run = self.reruns + 1, "a query runs again: {lost}");
             tokio::time::sleep(PAUSE).await;
-            (self.workers, self.rows) = begin(&self.distribution, &self.state, &self.plan).await?;
+            (self.workers, self.rows) = begin(self.distribution.view(), &self.state, &self.plan).await?;
         }
     }
 }
