@@ -259,6 +259,80 @@ async fn plans_show_the_stages_and_their_metrics() {
     assert!(analyzed.contains("output_rows=4000") || analyzed.contains("output_rows=4.00 K"), "{analyzed}");
 }
 
+/// Writes two tables of folders by day, with several files in each, and adds them to the sessions.
+async fn write_days(folder: &Path, sessions: &[&SqlSession]) {
+    for (table, days, rows_per_file) in [("sales", 30, 20), ("returns", 24, 7)] {
+        for day in 0..days {
+            // The last folder has no day.
+            let day_name = match day {
+                23 => "__HIVE_DEFAULT_PARTITION__".to_owned(),
+                _ => format!("2024-01-{:02}", day + 1),
+            };
+            for file in 0..2 {
+                let some = many_types(2_000).slice((day * 2 + file) * rows_per_file, rows_per_file);
+                let columns: Vec<usize> = ["id", "mode", "i64", "i16"]
+                    .map(|name| some.schema().index_of(name).unwrap())
+                    .to_vec();
+                let path = folder.join(format!("{table}/sold={day_name}/{file}.parquet"));
+                write_parquet(&path, &some.project(&columns).unwrap(), 10, true);
+            }
+        }
+        for session in sessions {
+            session.add_table(table, &folder.join(table).to_string_lossy()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_partition_folder_are_not_exchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = session().await;
+    let cluster = TestCluster::start(3).await;
+    write_days(folder.path(), &[&alone, &cluster.session]).await;
+
+    let queries = [
+        "SELECT sold, count(*), sum(i64) FROM sales GROUP BY sold ORDER BY sold",
+        "SELECT mode, sold, count(*), sum(i64) FROM sales GROUP BY mode, sold ORDER BY mode, sold",
+        "SELECT sold, count(DISTINCT mode) FROM sales WHERE i64 > 0 GROUP BY sold ORDER BY sold",
+        "SELECT sold, id FROM (SELECT sold, id, row_number() OVER (PARTITION BY sold ORDER BY id DESC) r FROM sales)
+         WHERE r <= 2 ORDER BY sold, id",
+        "SELECT s.sold, count(*), sum(s.i64), sum(r.i64) FROM sales s JOIN returns r ON s.sold = r.sold
+         GROUP BY s.sold ORDER BY s.sold",
+    ];
+    for sql in queries {
+        let plan = rows(&cluster.session, &format!("EXPLAIN {sql}")).await;
+        assert!(plan.contains("partitioned_by=sold") && plan.contains("tasks=3"), "{sql}: {plan}");
+        assert!(!plan.contains("NetworkShuffle"), "{sql}: {plan}");
+        assert_eq!(rows(&cluster.session, sql).await, rows(&alone, sql).await, "{sql}");
+    }
+
+    // The other side is exchanged to where the folders of one day are read.
+    let mixed = "SELECT s.sold, count(*), sum(r.i64)
+         FROM sales s JOIN (SELECT DISTINCT CAST(sold AS date) d, i16, i64 FROM returns) r ON s.sold = r.d AND s.i16 > r.i16
+         GROUP BY s.sold ORDER BY s.sold";
+    assert_eq!(rows(&cluster.session, mixed).await, rows(&alone, mixed).await);
+    cluster.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn few_partition_folders_are_read_by_the_homes_of_their_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = session().await;
+    let cluster = TestCluster::start(3).await;
+    for year in 2020..2023 {
+        let path = folder.path().join(format!("sales/year={year}/0.parquet"));
+        write_parquet(&path, &many_types(600), 50, true);
+    }
+    for session in [&alone, &cluster.session] {
+        session.add_table("sales", &folder.path().join("sales").to_string_lossy()).await.unwrap();
+    }
+
+    let sql = "SELECT year, mode, count(*) FROM sales GROUP BY year, mode ORDER BY year, mode";
+    let plan = rows(&cluster.session, &format!("EXPLAIN {sql}")).await;
+    assert!(plan.contains("NetworkShuffle") && !plan.contains("partitioned_by"), "{plan}");
+    assert_eq!(rows(&cluster.session, sql).await, rows(&alone, sql).await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_only_this_process_reads_is_read_here() {
     let folder = tempfile::tempdir().unwrap();

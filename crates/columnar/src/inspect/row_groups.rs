@@ -23,7 +23,7 @@ use super::{
     },
     leaves::{InspectedLeaf, nodes, statistics_bounds},
 };
-use crate::{Error, Result, parallel::guarded::guarded, parquet::ParquetFile};
+use crate::{Error, Result, parallel::guarded::guarded, parquet::{ParquetFile, lists_only_dictionaries}};
 
 /// Reads and describes the footer of a Parquet file. `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {
@@ -247,16 +247,9 @@ fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
         };
     }
 
-    let encodings: Vec<_> = chunk.encodings().collect();
-    #[expect(deprecated, reason = "old files have it")]
-    let levels = [Encoding::RLE, Encoding::BIT_PACKED];
-    if !encodings.iter().any(|encoding| is_dictionary(*encoding)) {
+    if !chunk.encodings().any(is_dictionary) {
         DictionaryUse::None
-    } else if encodings
-        .iter()
-        .all(|encoding| *encoding == Encoding::PLAIN_DICTIONARY || levels.contains(encoding))
-    {
-        // Writers of PLAIN_DICTIONARY also use it for the dictionary page, so PLAIN would be the encoding of values.
+    } else if lists_only_dictionaries(chunk) {
         DictionaryUse::All
     } else {
         DictionaryUse::Some

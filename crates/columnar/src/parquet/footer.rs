@@ -118,6 +118,14 @@ pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
     Some(data.all(|stats| is_dictionary_encoding(stats.encoding)))
 }
 
+/// Returns whether the list of encodings leaves no other encoding for data pages than a dictionary's. Writers of
+/// `PLAIN_DICTIONARY` also use it for the dictionary page, so `PLAIN` would be the encoding of values.
+pub(crate) fn lists_only_dictionaries(chunk: &ColumnChunkMetaData) -> bool {
+    #[expect(deprecated, reason = "old files have it")]
+    let allowed = [Encoding::PLAIN_DICTIONARY, Encoding::RLE, Encoding::BIT_PACKED];
+    chunk.encodings().all(|encoding| allowed.contains(&encoding))
+}
+
 /// Estimates the number of values in the dictionary from sizes in the footer. The exact number is in the header of the
 /// dictionary page: reading it would cost a request per chunk before it is known whether the chunk is needed.
 pub(super) fn estimated_values(chunk: &ColumnChunkMetaData) -> Option<u64> {

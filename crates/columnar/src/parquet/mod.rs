@@ -41,6 +41,7 @@ use self::{
     pages::header::UNKNOWN_ENCODING,
 };
 pub(crate) use self::{
+    footer::lists_only_dictionaries,
     footer::statistics::RowGroupStatistics,
     index::{LeafIndex, page_statistics::PageStatistics, selected::SelectedPages},
     pages::{DecodeScratch, chunk_bytes::ParquetBytes, header::PageHeader},
@@ -358,7 +359,9 @@ impl ParquetFile {
     /// See [`crate::format::FileMetadata::is_dictionary`].
     pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
         let chunk = self.flat(column.root).and_then(|(leaf, _)| self.column_chunk(unit, leaf).ok());
-        chunk.is_some_and(|chunk| footer::is_all_dictionary(chunk) == Some(true))
+        chunk.is_some_and(|chunk| {
+            footer::is_all_dictionary(chunk).unwrap_or_else(|| footer::lists_only_dictionaries(chunk))
+        })
     }
 
     /// See [`crate::format::FileMetadata::repeats`]: all row groups with rows must agree.

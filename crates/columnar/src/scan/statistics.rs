@@ -6,8 +6,12 @@ use arrow::{
     datatypes::DataType,
 };
 
-use super::plan::{PlannedScanFile, Scan};
+use super::{
+    batches::repeated,
+    plan::{PlannedScanFile, Scan},
+};
 use crate::{
+    Error, Result,
     file::{schema::value_type, statistics::PruningStatistics},
     format::ColumnarFile,
     predicate::{Column, TypeClass},
@@ -66,6 +70,30 @@ impl Scan {
             null_counts: null_counts.into_iter().collect(),
             is_exact,
         })
+    }
+
+    /// Returns the value of a column, by position in the schema, in each row group of the scan, in its order; `None`
+    /// unless the paths of all files determine it, as they do for the columns of partition folders.
+    ///
+    /// # Errors
+    ///
+    /// If a value does not have the column's type.
+    pub fn path_values(&self, column: usize) -> Result<Option<ArrayRef>> {
+        let planned = &self.inner;
+        let Some(output) = planned.outputs.get(column) else { return Ok(None) };
+
+        let mut values = Vec::with_capacity(planned.units.len());
+        for unit in &planned.units {
+            let of_file = planned.files.get(unit.file).and_then(|file| file.outputs.get(column));
+            let Some(FileColumn::Value(value)) = of_file else { return Ok(None) };
+            values.push(repeated(value, 1, output.field.data_type())?);
+        }
+
+        let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+        if values.is_empty() {
+            return Ok(None);
+        }
+        concat(&values).map(Some).map_err(Error::arrow("values of paths"))
     }
 }
 

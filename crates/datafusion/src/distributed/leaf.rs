@@ -19,7 +19,7 @@ use super::nodes::RunView;
 use crate::tables::source::ScanSource;
 
 /// Returns the scan of a leaf and the names of its sources, if other nodes can open them.
-fn named_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanSource, &[String])> {
+pub(super) fn named_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanSource, &[String])> {
     let source = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()?;
     Some((source, source.table.source_names()?))
 }
@@ -38,21 +38,31 @@ pub(super) fn desired_tasks(
     }))
 }
 
-/// Gives each task the row groups whose home is its worker.
+/// Gives each task the row groups whose home is its worker, or those of its partitions if the scan is partitioned by
+/// values.
 pub(super) fn divide_scan(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
     let (source, names) = named_scan(event.plan)?;
     let view = RunView::of(event.session_config)?;
     let tasks = event.task_count.max(1);
 
+    // Task `i` has the partitions from `i * partitions`, as it would have of an exchange.
+    let hashed = match source.hash_partitions(tasks.saturating_mul(source.partitions)) {
+        Ok(hashed) => hashed,
+        Err(error) => return Some(Err(error)),
+    };
     let mut shares: Vec<Vec<usize>> = vec![Vec::new(); tasks];
     for (position, start) in source.scan.row_group_starts().iter().enumerate() {
-        if let Some(share) = shares.get_mut(view.place(start, names, tasks)) {
+        let task = match hashed.as_ref().and_then(|hashed| hashed.get(position)) {
+            Some(partition) => partition / source.partitions,
+            None => view.place(start, names, tasks),
+        };
+        if let Some(share) = shares.get_mut(task) {
             share.push(position);
         }
     }
 
     let longest = shares.iter().map(Vec::len).max().unwrap_or_default();
-    let partitions = source.partitions.min(longest).max(1);
+    let partitions = if hashed.is_some() { source.partitions } else { source.partitions.min(longest).max(1) };
     let variants = shares.into_iter().map(|share| {
         let task = source.with_row_groups(share, partitions);
         DataSourceExec::from_data_source(task) as Arc<dyn ExecutionPlan>

@@ -8,7 +8,9 @@
 //!
 //! A [`Distribution`] runs the queries of a session on the workers of its [`QueryNodes`]. A stage has one task per
 //! node, or a single task. Task `i` of each stage runs on node `i`, and reads the row groups whose first byte has its
-//! home there. A scan with one partition is never divided, since the plan above it may rely on that.
+//! home there. A scan with one partition is never divided, since the plan above it may rely on that. Where an operator
+//! needs the rows of one partition folder together, the value of the folder determines the task instead, so that rows
+//! are not exchanged.
 //!
 //! A plan contains no store and no credentials: tables are named, and each worker opens them through its
 //! [`TableSources`], in the versions that the query was planned with. Tables without names are read by the process
@@ -18,6 +20,7 @@ mod channels;
 mod codec;
 mod cooperation;
 mod ended_tasks;
+mod folder_partitions;
 mod leaf;
 mod nodes;
 mod options;

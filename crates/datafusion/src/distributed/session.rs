@@ -13,6 +13,7 @@ use super::{
     channels::{ConnectNode, NodeChannels, PlainConnector},
     codec::ScanCodec,
     cooperation::CooperativeJoins,
+    folder_partitions::FolderPartitions,
     leaf::{desired_tasks, divide_scan, route_tasks},
     nodes::{QueryNodes, RunView},
     options,
@@ -25,6 +26,9 @@ const BUFFERED_BYTES: usize = 8 << 20;
 
 /// Minimum partitions of a plan: with a single one, operators would not expect rows in several partitions.
 const MIN_PARTITIONS: usize = 2;
+
+/// Name of the rule of DataFusion that adds exchanges.
+const DISTRIBUTING_RULE: &str = "EnsureRequirements";
 
 /// The workers of a cluster, for queries.
 #[derive(Clone, Debug)]
@@ -54,6 +58,9 @@ impl Distribution {
         let partitions = config.target_partitions().max(MIN_PARTITIONS);
         config.options_mut().execution.target_partitions = partitions;
 
+        // Rows with equal keys are on one node if those with equal values of some of the keys are.
+        config.options_mut().optimizer.subset_repartition_threshold = 1;
+
         // Plans that are sent to workers must not contain operators that exist only in this process.
         *builder.query_planner() = None;
         if let Some(rules) = builder.physical_optimizer_rules() {
@@ -61,6 +68,9 @@ impl Distribution {
         }
         if let Some(optimizer) = builder.physical_optimizers() {
             optimizer.rules.retain(|rule| rule.name() != AggregateScans::NAME);
+            let distributing = optimizer.rules.iter().position(|rule| rule.name() == DISTRIBUTING_RULE);
+            let rule = Arc::new(FolderPartitions::new(self.nodes.clone()));
+            optimizer.rules.insert(distributing.unwrap_or_default(), rule);
         }
         let mut builder = builder
             .with_physical_optimizer_rule(Arc::new(CooperativeJoins))

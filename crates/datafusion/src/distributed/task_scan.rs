@@ -27,8 +27,11 @@ use tokio::sync::OnceCell;
 
 use crate::{
     error::{Result as SourceResult, external, for_other_nodes},
-    tables::scanned::ScannedTable,
-    tables::source::{PushedFilter, ScanSource},
+    tables::{
+        hashed::hash_partitioning,
+        scanned::ScannedTable,
+        source::{PushedFilter, ScanSource},
+    },
 };
 
 /// The tables that a worker may read, by source name.
@@ -86,9 +89,11 @@ pub(super) struct TaskScanSpec {
     pub(super) limit: Option<usize>,
     pub(super) partitions: usize,
     pub(super) batch_rows: usize,
+    /// Position of the output column whose hash determines the partition of a row group, if any.
+    pub(super) hashed: Option<usize>,
 }
 
-/// The scan of one task. All its partitions share its row groups.
+/// The scan of one task. Its partitions share its row groups, unless values determine the partition.
 #[derive(Clone, Debug)]
 pub(super) struct TaskScan {
     spec: Arc<TaskScanSpec>,
@@ -141,7 +146,8 @@ impl TaskScan {
         let columns = spec.columns.clone();
         let source =
             ScanSource::try_new(table, columns, filters, spec.limit, spec.partitions, spec.batch_rows)?;
-        Ok(source.for_task(spec.partitions, spec.moving.clone(), self.metrics.clone()))
+        let hashed = spec.hashed.and_then(|position| spec.columns.get(position).copied());
+        Ok(source.for_task(spec.partitions, hashed, spec.moving.clone(), self.metrics.clone()))
     }
 
     async fn open_shared(&self, context: &TaskContext) -> Result<OpenedTaskScan> {
@@ -188,7 +194,7 @@ impl DataSource for TaskScan {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        Partitioning::UnknownPartitioning(self.spec.partitions)
+        hash_partitioning(&self.schema, self.spec.hashed, self.spec.partitions)
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {

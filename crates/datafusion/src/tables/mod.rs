@@ -4,6 +4,7 @@ pub(crate) mod arrow_table;
 pub(crate) mod compaction;
 #[cfg(feature = "ffi")]
 pub(crate) mod ffi;
+pub(crate) mod hashed;
 pub(crate) mod held_batches;
 pub(crate) mod moving;
 pub(crate) mod provider;

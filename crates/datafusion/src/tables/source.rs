@@ -41,6 +41,7 @@ use stylobate_storage::BytesBySource;
 
 use super::{
     compaction::{AreHeld, compacted},
+    hashed::hash_partitioning,
     moving::{is_moving, moving_filter},
     scanned::ScannedTable,
     statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
@@ -61,13 +62,15 @@ pub(crate) struct ScanSource {
     pub(crate) columns: Vec<usize>,
     /// Indices in the table of the columns that are returned as dictionaries.
     coded: Vec<usize>,
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
     pub(crate) filters: Vec<PushedFilter>,
     /// Dynamic filters on the columns of the table, which change while the scan runs.
     pub(crate) moving: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) limit: Option<usize>,
     order: Option<RowGroupOrder>,
     pub(crate) partitions: usize,
+    /// Index in the table of the column whose hash determines the partition of a row group, if any.
+    pub(crate) hashed: Option<usize>,
     pub(crate) batch_rows: usize,
     pub(crate) scan: Scan,
     /// Set if operators hold the batches.
@@ -188,6 +191,7 @@ impl ScanSource {
             limit,
             order: None,
             partitions: 1,
+            hashed: None,
             batch_rows,
             scan,
             are_held: AreHeld::default(),
@@ -261,17 +265,18 @@ impl ScanSource {
         }
     }
 
-    /// Returns the scan of a task, whose batches are sent to other nodes, with exactly this number of partitions and
-    /// these dynamic filters and metrics.
+    /// Returns the scan of a task, whose batches are sent to other nodes, with exactly this number of partitions, which
+    /// the hash of a column of the table may determine, and with these dynamic filters and metrics.
     #[cfg(feature = "distributed")]
     pub(crate) fn for_task(
         self,
         partitions: usize,
+        hashed: Option<usize>,
         moving: Vec<Arc<dyn PhysicalExpr>>,
         metrics: ExecutionPlanMetricsSet,
     ) -> Self {
         self.are_held.set();
-        Self { partitions, moving, metrics, ..self }
+        Self { partitions, hashed, moving, metrics, ..self }
     }
 
     /// Rewrites an expression on the output to one on the table; `None` if it references other columns.
@@ -280,9 +285,13 @@ impl ScanSource {
     }
 
     /// Returns the row groups of one partition if partitions do not share them.
-    fn share(&self, partition: usize) -> Scan {
-        let positions = (0..self.scan.units()).filter(|at| at % self.partitions == partition);
-        self.scan.with_row_groups(positions)
+    fn share(&self, partition: usize) -> Result<Scan> {
+        let partitions = match self.hash_partitions(self.partitions)? {
+            Some(hashed) => hashed,
+            None => (0..self.scan.units()).map(|position| position % self.partitions).collect(),
+        };
+        let row_groups = partitions.iter().enumerate().filter(|(_, of)| **of == partition);
+        Ok(self.scan.with_row_groups(row_groups.map(|(position, _)| position)))
     }
 
     fn row_groups(&self, scan: &Scan, streams: usize) -> SharedRowGroups {
@@ -347,7 +356,10 @@ impl DataSource for ScanSource {
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let shared = args.sibling_state.and_then(|state| state.downcast::<SharedRowGroups>().ok());
-        let shared = shared.unwrap_or_else(|| Arc::new(self.row_groups(&self.share(args.partition), 1)));
+        let shared = match shared {
+            Some(shared) => shared,
+            None => Arc::new(self.row_groups(&self.share(args.partition)?, 1)),
+        };
 
         let metrics = BaselineMetrics::new(&self.metrics, args.partition);
         let shared_metrics = SharedMetrics::new(&self.metrics, args.partition, shared);
@@ -364,7 +376,7 @@ impl DataSource for ScanSource {
     }
 
     fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        let shares = config.execution.enable_file_stream_work_stealing;
+        let shares = config.execution.enable_file_stream_work_stealing && self.hashed_position().is_none();
         shares.then(|| Arc::new(self.row_groups(&self.scan, self.partitions)) as _)
     }
 
@@ -401,6 +413,9 @@ impl DataSource for ScanSource {
         if let Some(limit) = self.limit {
             write!(f, "{end}limit={limit}")?;
         }
+        if let Some(hashed) = self.hashed_position() {
+            write!(f, "{end}partitioned_by={}", self.schema.field(hashed).name())?;
+        }
         if let Some(order) = self.order {
             let direction = if order.descending { "DESC" } else { "ASC" };
             write!(f, "{end}row_group_order={} {direction}", self.table.schema().field(order.column).name())?;
@@ -416,7 +431,7 @@ impl DataSource for ScanSource {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        Partitioning::UnknownPartitioning(self.partitions)
+        hash_partitioning(&self.schema, self.hashed_position(), self.partitions)
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
