@@ -15,7 +15,11 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{Error, Result, parquet::DecodeScratch};
+use crate::{
+    Error, Result,
+    parallel::decode_threads::run_on_decode_thread,
+    parquet::DecodeScratch,
+};
 
 /// A queue of blocking work, and the threads that run it. A thread takes work until none is left, so a scan costs few
 /// wake-ups, and its threads stay on their own processors. Cheap to clone.
@@ -49,7 +53,7 @@ impl DecodeWorkers {
         Self { threads: threads.max(1), state: Arc::default() }
     }
 
-    /// Runs work on a blocking thread of the current runtime, in the order of calls. If the future is dropped, work
+    /// Runs work on a thread that decodes, within the current runtime, in the order of calls. If the future is dropped, work
     /// that has not begun is dropped with it, and work that has begun runs to its end.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -83,9 +87,9 @@ impl DecodeWorkers {
 
     /// Queues a job, and starts a thread for it unless all are running.
     fn submit(&self, job: DecodeJob) {
-        let runtime = Handle::current().id();
+        let handle = Handle::current();
         let mut state = self.state.lock();
-        let queue = state.queues.entry(runtime).or_default();
+        let queue = state.queues.entry(handle.id()).or_default();
         queue.jobs.push_back(job);
         if queue.running == self.threads {
             return;
@@ -93,8 +97,14 @@ impl DecodeWorkers {
 
         queue.running += 1;
         drop(state);
-        let thread = DecodeThread { state: self.state.clone(), runtime, is_done: false };
-        drop(run_blocking(move || thread.run()));
+        let thread = DecodeThread { state: self.state.clone(), runtime: handle.id(), is_done: false };
+        let work = Box::new(move || {
+            let _entered = handle.enter();
+            thread.run();
+        });
+        if let Err(work) = run_on_decode_thread(work) {
+            drop(run_blocking(work));
+        }
     }
 }
 
