@@ -22,9 +22,12 @@ from test_cluster import IDS, Cluster
 from test_sql_answers import streams
 
 MINUTES = 60
+WITHOUT_FEATURE = "the command was built without the feature `distributed`"
 # Part of the message that a node was lost.
 LOST = "lost the node"
 SCALES = {"tpch": "0.05", "tpcds": "0.01"}
+# Set once a cluster has shown that the command cannot distribute queries: other tables need not be generated.
+CANNOT_DISTRIBUTE = pytest.StashKey[bool]()
 TABLES = [(benchmark, format) for benchmark in SCALES for format in ("parquet", "orc")]
 
 
@@ -60,6 +63,8 @@ class SqlCluster(Cluster):
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCluster]:
+    if CANNOT_DISTRIBUTE in request.config.stash:
+        pytest.skip(WITHOUT_FEATURE)
     benchmark, format = getattr(request, "param", TABLES[0])
     with_nodes = SqlCluster(tmp_path_factory.mktemp("sql-cluster"), benchmark, format)
     table, key = ("lineitem", "l_shipmode") if benchmark == "tpch" else ("store_sales", "ss_item_sk")
@@ -67,7 +72,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if "Stage" not in str(plan):
         for node in with_nodes.nodes.values():
             node.kill()
-        pytest.skip("the command was built without the feature `distributed`")
+        request.config.stash[CANNOT_DISTRIBUTE] = True
+        pytest.skip(WITHOUT_FEATURE)
     yield with_nodes
     with_nodes.database.close()
     for node in with_nodes.nodes.values():
