@@ -53,7 +53,7 @@ UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes
 THREADS_IN = ("crates/storage/src/threads/", "crates/storage/src/sink/mod.rs", "crates/storage/src/sink/sync.rs",
               "crates/storage/src/page_cache/disk/mod.rs", "crates/storage/src/page_cache/disk/sync.rs",
               "crates/storage/src/page_cache/disk/recover.rs", "crates/graph/src/graphar/write/sort/order.rs",
-              "crates/datagen/src/ordered.rs", "crates/server/src/traces.rs", "crates/cli/src/replay/play.rs")
+              "crates/columnar/src/parallel/decode_threads.rs", "crates/datagen/src/ordered.rs", "crates/server/src/traces.rs", "crates/cli/src/replay/play.rs")
 STARTS_A_THREAD = re.compile(r"\bspawn_blocking\b|\bthread::(?:spawn|scope|Builder)\b")
 
 

@@ -306,10 +306,29 @@ async fn rows_of_a_partition_folder_are_not_exchanged() {
         assert_eq!(rows(&cluster.session, sql).await, rows(&alone, sql).await, "{sql}");
     }
 
+    let others = [
+        "SELECT s.sold, count(*), count(r.id) FROM sales s LEFT JOIN returns r ON s.sold = r.sold GROUP BY s.sold
+         ORDER BY s.sold",
+        "SELECT s.sold, r.sold, count(*) FROM sales s FULL JOIN returns r ON s.sold = r.sold GROUP BY s.sold, r.sold
+         ORDER BY s.sold, r.sold",
+        "SELECT sold, mode, count(*) FROM sales GROUP BY ROLLUP (sold, mode) ORDER BY sold, mode, 3",
+        "SELECT sold, mode, count(*) FROM sales GROUP BY GROUPING SETS ((sold), (mode), ()) ORDER BY sold, mode, 3",
+        "SELECT sold, sum(n) FROM (SELECT sold, count(*) n FROM sales GROUP BY sold
+         UNION ALL SELECT sold, count(*) n FROM returns GROUP BY sold) GROUP BY sold ORDER BY sold",
+        "SELECT sold, max(n) FROM (SELECT mode, sold, count(*) n FROM sales GROUP BY mode, sold) GROUP BY sold
+         ORDER BY sold",
+        "SELECT sold, count(*) FROM (SELECT sold FROM sales LIMIT 77) GROUP BY sold HAVING count(*) > 1000",
+    ];
+    for sql in others {
+        assert_eq!(rows(&cluster.session, sql).await, rows(&alone, sql).await, "{sql}");
+    }
+
     // The other side is exchanged to where the folders of one day are read.
     let mixed = "SELECT s.sold, count(*), sum(r.i64)
          FROM sales s JOIN (SELECT DISTINCT CAST(sold AS date) d, i16, i64 FROM returns) r ON s.sold = r.d AND s.i16 > r.i16
          GROUP BY s.sold ORDER BY s.sold";
+    let plan = rows(&cluster.session, &format!("EXPLAIN {mixed}")).await;
+    assert!(plan.contains("partitioned_by=sold"), "{plan}");
     assert_eq!(rows(&cluster.session, mixed).await, rows(&alone, mixed).await);
     cluster.is_idle().await;
 }

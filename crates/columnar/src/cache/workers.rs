@@ -1,4 +1,4 @@
-//! Blocking work of one scan: at most one job per thread at a time, with scratch memory that is reused.
+//! FIFO queues of decode jobs with bounded concurrency and reusable scratch memory.
 
 use std::{
     any::Any,
@@ -15,14 +15,10 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{
-    Error, Result,
-    parallel::decode_threads::run_on_decode_thread,
-    parquet::DecodeScratch,
-};
+use crate::{Error, Result, parallel::decode_threads::run_on_decode_thread, parquet::DecodeScratch};
 
-/// A queue of blocking work, and the threads that run it. A thread takes work until none is left, so a scan costs few
-/// wake-ups, and its threads stay on their own processors. Cheap to clone.
+/// Queues of decode jobs, at most `threads` running per runtime. A thread takes jobs until none is left, so a scan costs
+/// few wake-ups. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DecodeWorkers {
     threads: usize,
@@ -34,7 +30,7 @@ type DecodeJob = Box<dyn FnOnce(&mut DecodeScratch) + Send>;
 
 #[derive(Default)]
 struct DecodeWorkersState {
-    /// One per runtime: the threads of a runtime that shuts down leave the work of others alone.
+    /// One per runtime: its jobs run in the context of that runtime.
     queues: HashMap<runtime::Id, DecodeQueue>,
     /// Scratch memory that threads return for reuse; at most one per thread.
     scratches: Vec<DecodeScratch>,
@@ -48,13 +44,17 @@ struct DecodeQueue {
 }
 
 impl DecodeWorkers {
-    /// Allows `threads` pieces of work at the same time.
+    /// Creates queues that run at most `threads` jobs at a time.
     pub(crate) fn new(threads: usize) -> Self {
         Self { threads: threads.max(1), state: Arc::default() }
     }
 
-    /// Runs work on a thread that decodes, within the current runtime, in the order of calls. If the future is dropped, work
-    /// that has not begun is dropped with it, and work that has begun runs to its end.
+    /// Runs a job on a decode thread, in the order of calls, in the context of the current runtime. If the future is
+    /// dropped, a job that has not started is dropped with it; a started one runs to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] if the job panicked, or was dropped with its runtime.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -97,10 +97,11 @@ impl DecodeWorkers {
 
         queue.running += 1;
         drop(state);
-        let thread = DecodeThread { state: self.state.clone(), runtime: handle.id(), is_done: false };
+
+        let drain = QueueDrain { state: self.state.clone(), runtime: handle.id(), is_done: false };
         let work = Box::new(move || {
             let _entered = handle.enter();
-            thread.run();
+            drain.run();
         });
         if let Err(work) = run_on_decode_thread(work) {
             drop(run_blocking(work));
@@ -130,19 +131,19 @@ fn take<W>(work: &Mutex<Option<W>>) -> Option<W> {
 }
 
 fn panic_reason(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<String>().map(String::as_str);
-    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("a thread that decodes panicked: {}", said.unwrap_or("no reason given"))
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a decode thread panicked: {}", message.unwrap_or("no reason given"))
 }
 
-/// One of the threads that take jobs.
-struct DecodeThread {
+/// Takes the jobs of one runtime until none is left.
+struct QueueDrain {
     state: Arc<Mutex<DecodeWorkersState>>,
     runtime: runtime::Id,
     is_done: bool,
 }
 
-impl DecodeThread {
+impl QueueDrain {
     fn run(mut self) {
         let mut scratch = self.state.lock().scratches.pop().unwrap_or_default();
         loop {
@@ -163,13 +164,13 @@ impl DecodeThread {
     }
 }
 
-impl Drop for DecodeThread {
+impl Drop for QueueDrain {
     fn drop(&mut self) {
         if self.is_done {
             return;
         }
 
-        // The thread never ran, since its runtime is shutting down. Callers learn of it from their dropped jobs.
+        // It never ran, since its runtime is shutting down. Callers learn of it from their dropped jobs.
         let lost = self.state.lock().end_thread(self.runtime);
         drop(lost);
     }
@@ -287,19 +288,29 @@ mod tests {
     fn work_of_a_runtime_that_ends_is_answered_and_that_of_another_runs() {
         let workers = DecodeWorkers::new(1);
         let others = workers.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (go, gone) = mpsc::channel::<()>();
-        // The only blocking thread of the runtime is busy, so the thread of the queue never starts.
-        runtime.spawn_blocking(move || gone.recv().is_ok());
-        let mut waiting = Box::pin(workers.run(|| 5));
+        let mut waiting = Box::pin(workers.run(move || gone.recv().is_ok()));
         runtime.block_on(async { assert!(futures::poll!(&mut waiting).is_pending()) });
 
         let other = tokio::runtime::Runtime::new().unwrap();
         assert_eq!(other.block_on(soon(others.run(|| 6))), 6);
         runtime.shutdown_background();
         drop(go);
-        let answer = futures::executor::block_on(waiting);
-        // A runtime may run what its blocking threads have queued, or drop it.
-        assert!(matches!(answer, Ok(5) | Err(Error::Ended { .. })), "{answer:?}");
+        assert!(matches!(futures::executor::block_on(waiting), Ok(false)));
+    }
+
+    #[tokio::test]
+    async fn work_that_no_thread_will_run_is_answered() {
+        let workers = DecodeWorkers::new(1);
+        let runtime = Handle::current().id();
+        // As if a thread were starting.
+        workers.state.lock().queues.entry(runtime).or_default().running = 1;
+        let mut waiting = Box::pin(workers.run(|| 5));
+        assert!(futures::poll!(&mut waiting).is_pending());
+
+        drop(QueueDrain { state: workers.state.clone(), runtime, is_done: false });
+        assert!(matches!(waiting.await, Err(Error::Ended { .. })));
+        assert_eq!(soon(workers.run(|| 6)).await, 6);
     }
 }

@@ -65,6 +65,13 @@ impl Scan {
         Self { inner: Arc::new(counted) }
     }
 
+    /// Divides the threads that decode by the number of scans that run side by side. At least one is left.
+    pub fn with_threads_divided(&self, scans: usize) -> Self {
+        let mut changed = self.inner.as_ref().clone();
+        changed.threads = (changed.threads / scans.max(1)).max(1);
+        Self { inner: Arc::new(changed) }
+    }
+
     /// Sets the maximum rows of a batch, from 1 to 65,536.
     pub fn with_batch_rows(&self, batch_rows: usize) -> Self {
         let mut changed = self.inner.as_ref().clone();

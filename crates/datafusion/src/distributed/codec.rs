@@ -46,7 +46,7 @@ struct TaskScanMessage {
     batch_rows: u32,
     /// Position of the output column whose hash determines the partition of a row group, if any.
     #[prost(uint32, optional, tag = "9")]
-    hashed: Option<u32>,
+    partition_column: Option<u32>,
 }
 
 /// Encodes scans of named sources, and decodes them on workers.
@@ -111,7 +111,7 @@ impl ScanCodec {
             limit: source.limit.map(|limit| limit as u64),
             partitions: source.partitions as u32,
             batch_rows: source.batch_rows as u32,
-            hashed: source.hashed_position().map(|position| position as u32),
+            partition_column: source.partition_column_position().map(|position| position as u32),
         })
     }
 
@@ -128,8 +128,8 @@ impl ScanCodec {
         if columns.iter().any(|column| *column >= table.fields().len()) {
             return Err(out_of_range("column"));
         }
-        let hashed = message.hashed.map(|position| position as usize);
-        if hashed.is_some_and(|position| position >= columns.len()) {
+        let partition_column = message.partition_column.map(|position| position as usize);
+        if partition_column.is_some_and(|position| position >= columns.len()) {
             return Err(out_of_range("column"));
         }
         if !(1..=MAX_PARTITIONS).contains(&message.partitions) {
@@ -146,7 +146,7 @@ impl ScanCodec {
             limit: message.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
             partitions: message.partitions as usize,
             batch_rows: message.batch_rows as usize,
-            hashed,
+            partition_column,
             table,
             part,
         })

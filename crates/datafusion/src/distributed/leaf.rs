@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::{
     common::{
-        Result,
+        Result, internal_err,
         tree_node::{TreeNode, TreeNodeRecursion},
     },
     datasource::source::DataSourceExec,
@@ -46,23 +46,24 @@ pub(super) fn divide_scan(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<Scal
     let tasks = event.task_count.max(1);
 
     // Task `i` has the partitions from `i * partitions`, as it would have of an exchange.
-    let hashed = match source.hash_partitions(tasks.saturating_mul(source.partitions)) {
-        Ok(hashed) => hashed,
+    let assigned = match source.hash_partitions(tasks.saturating_mul(source.partitions)) {
+        Ok(assigned) => assigned,
         Err(error) => return Some(Err(error)),
     };
     let mut shares: Vec<Vec<usize>> = vec![Vec::new(); tasks];
     for (position, start) in source.scan.row_group_starts().iter().enumerate() {
-        let task = match hashed.as_ref().and_then(|hashed| hashed.get(position)) {
-            Some(partition) => partition / source.partitions,
-            None => view.place(start, names, tasks),
+        let task = match &assigned {
+            Some(assigned) => assigned.get(position).map(|partition| partition / source.partitions),
+            None => Some(view.place(start, names, tasks)),
         };
-        if let Some(share) = shares.get_mut(task) {
-            share.push(position);
-        }
+        let Some(share) = task.and_then(|task| shares.get_mut(task)) else {
+            return Some(internal_err!("a row group was assigned to no task"));
+        };
+        share.push(position);
     }
 
     let longest = shares.iter().map(Vec::len).max().unwrap_or_default();
-    let partitions = if hashed.is_some() { source.partitions } else { source.partitions.min(longest).max(1) };
+    let partitions = if assigned.is_some() { source.partitions } else { source.partitions.min(longest).max(1) };
     let variants = shares.into_iter().map(|share| {
         let task = source.with_row_groups(share, partitions);
         DataSourceExec::from_data_source(task) as Arc<dyn ExecutionPlan>

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::Result,
+    common::{Result, internal_err},
     execution::{SessionState, SessionStateBuilder},
     prelude::SessionConfig,
 };
@@ -69,8 +69,10 @@ impl Distribution {
         if let Some(optimizer) = builder.physical_optimizers() {
             optimizer.rules.retain(|rule| rule.name() != AggregateScans::NAME);
             let distributing = optimizer.rules.iter().position(|rule| rule.name() == DISTRIBUTING_RULE);
-            let rule = Arc::new(FolderPartitions::new(self.nodes.clone()));
-            optimizer.rules.insert(distributing.unwrap_or_default(), rule);
+            let Some(distributing) = distributing else {
+                return internal_err!("DataFusion has no rule {DISTRIBUTING_RULE}");
+            };
+            optimizer.rules.insert(distributing, Arc::new(FolderPartitions::new(self.nodes.clone())));
         }
         let mut builder = builder
             .with_physical_optimizer_rule(Arc::new(CooperativeJoins))

@@ -28,7 +28,7 @@ use tokio::sync::OnceCell;
 use crate::{
     error::{Result as SourceResult, external, for_other_nodes},
     tables::{
-        hashed::hash_partitioning,
+        path_partitions::hash_partitioning,
         scanned::ScannedTable,
         source::{PushedFilter, ScanSource},
     },
@@ -90,7 +90,7 @@ pub(super) struct TaskScanSpec {
     pub(super) partitions: usize,
     pub(super) batch_rows: usize,
     /// Position of the output column whose hash determines the partition of a row group, if any.
-    pub(super) hashed: Option<usize>,
+    pub(super) partition_column: Option<usize>,
 }
 
 /// The scan of one task. Its partitions share its row groups, unless values determine the partition.
@@ -146,8 +146,8 @@ impl TaskScan {
         let columns = spec.columns.clone();
         let source =
             ScanSource::try_new(table, columns, filters, spec.limit, spec.partitions, spec.batch_rows)?;
-        let hashed = spec.hashed.and_then(|position| spec.columns.get(position).copied());
-        Ok(source.for_task(spec.partitions, hashed, spec.moving.clone(), self.metrics.clone()))
+        let partition_column = spec.partition_column.and_then(|position| spec.columns.get(position).copied());
+        Ok(source.for_task(spec.partitions, partition_column, spec.moving.clone(), self.metrics.clone()))
     }
 
     async fn open_shared(&self, context: &TaskContext) -> Result<OpenedTaskScan> {
@@ -194,7 +194,7 @@ impl DataSource for TaskScan {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        hash_partitioning(&self.schema, self.spec.hashed, self.spec.partitions)
+        hash_partitioning(&self.schema, self.spec.partition_column, self.spec.partitions)
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {

@@ -41,7 +41,7 @@ use stylobate_storage::BytesBySource;
 
 use super::{
     compaction::{AreHeld, compacted},
-    hashed::hash_partitioning,
+    path_partitions::hash_partitioning,
     moving::{is_moving, moving_filter},
     scanned::ScannedTable,
     statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
@@ -70,7 +70,7 @@ pub(crate) struct ScanSource {
     order: Option<RowGroupOrder>,
     pub(crate) partitions: usize,
     /// Index in the table of the column whose hash determines the partition of a row group, if any.
-    pub(crate) hashed: Option<usize>,
+    pub(crate) partition_column: Option<usize>,
     pub(crate) batch_rows: usize,
     pub(crate) scan: Scan,
     /// Set if operators hold the batches.
@@ -191,7 +191,7 @@ impl ScanSource {
             limit,
             order: None,
             partitions: 1,
-            hashed: None,
+            partition_column: None,
             batch_rows,
             scan,
             are_held: AreHeld::default(),
@@ -271,12 +271,12 @@ impl ScanSource {
     pub(crate) fn for_task(
         self,
         partitions: usize,
-        hashed: Option<usize>,
+        partition_column: Option<usize>,
         moving: Vec<Arc<dyn PhysicalExpr>>,
         metrics: ExecutionPlanMetricsSet,
     ) -> Self {
         self.are_held.set();
-        Self { partitions, hashed, moving, metrics, ..self }
+        Self { partitions, partition_column, moving, metrics, ..self }
     }
 
     /// Rewrites an expression on the output to one on the table; `None` if it references other columns.
@@ -284,14 +284,15 @@ impl ScanSource {
         reassign_expr_columns(expr, self.table.schema()).ok()
     }
 
-    /// Returns the row groups of one partition if partitions do not share them.
+    /// Returns the row groups of one partition if partitions do not share them, to be read with its share of the threads.
     fn share(&self, partition: usize) -> Result<Scan> {
         let partitions = match self.hash_partitions(self.partitions)? {
-            Some(hashed) => hashed,
+            Some(partitions) => partitions,
             None => (0..self.scan.units()).map(|position| position % self.partitions).collect(),
         };
         let row_groups = partitions.iter().enumerate().filter(|(_, of)| **of == partition);
-        Ok(self.scan.with_row_groups(row_groups.map(|(position, _)| position)))
+        let share = self.scan.with_row_groups(row_groups.map(|(position, _)| position));
+        Ok(share.with_threads_divided(self.partitions))
     }
 
     fn row_groups(&self, scan: &Scan, streams: usize) -> SharedRowGroups {
@@ -376,7 +377,7 @@ impl DataSource for ScanSource {
     }
 
     fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        let shares = config.execution.enable_file_stream_work_stealing && self.hashed_position().is_none();
+        let shares = config.execution.enable_file_stream_work_stealing && self.partition_column_position().is_none();
         shares.then(|| Arc::new(self.row_groups(&self.scan, self.partitions)) as _)
     }
 
@@ -413,8 +414,8 @@ impl DataSource for ScanSource {
         if let Some(limit) = self.limit {
             write!(f, "{end}limit={limit}")?;
         }
-        if let Some(hashed) = self.hashed_position() {
-            write!(f, "{end}partitioned_by={}", self.schema.field(hashed).name())?;
+        if let Some(position) = self.partition_column_position() {
+            write!(f, "{end}partitioned_by={}", self.schema.field(position).name())?;
         }
         if let Some(order) = self.order {
             let direction = if order.descending { "DESC" } else { "ASC" };
@@ -431,7 +432,7 @@ impl DataSource for ScanSource {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        hash_partitioning(&self.schema, self.hashed_position(), self.partitions)
+        hash_partitioning(&self.schema, self.partition_column_position(), self.partitions)
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {

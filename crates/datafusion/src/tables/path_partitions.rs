@@ -1,10 +1,9 @@
-//! Scans whose row groups are assigned to partitions by the hash of a partition folder's value, as DataFusion's exchange
-//! would assign their rows: operators above need no exchange.
-
-use std::sync::Arc;
+//! Scans whose row groups are assigned to partitions by the hash of a partition folder's value, as DataFusion's
+//! exchange would assign their rows: operators above need no exchange.
 
 #[cfg(feature = "distributed")]
 use std::collections::HashSet;
+use std::sync::Arc;
 
 #[cfg(feature = "distributed")]
 use datafusion::common::ScalarValue;
@@ -23,28 +22,40 @@ use crate::error::external;
 
 impl ScanSource {
     /// Returns the same scan with its row groups assigned to partitions by the value of an output column, by position;
-    /// `None` if the column has no value per file, or fewer than `min_values` distinct ones.
+    /// `None` if paths do not determine the column, or if it has fewer than `min_values` distinct values.
+    ///
+    /// # Errors
+    ///
+    /// If the path of a file has a value of another type.
     #[cfg(feature = "distributed")]
-    pub(crate) fn hashed_by(&self, position: usize, min_values: usize) -> Result<Option<Self>> {
+    pub(crate) fn partitioned_by(&self, position: usize, min_values: usize) -> Result<Option<Self>> {
         let Some(values) = self.scan.path_values(position).map_err(external)? else { return Ok(None) };
 
         let mut distinct = HashSet::new();
         for row_group in 0..values.len() {
             distinct.insert(ScalarValue::try_from_array(&values, row_group)?);
         }
-        let hashed = self.columns.get(position).filter(|_| distinct.len() >= min_values.max(2));
-        Ok(hashed.map(|column| Self { hashed: Some(*column), ..self.clone() }))
+        if distinct.len() < min_values {
+            return Ok(None);
+        }
+
+        let column = self.columns.get(position).copied();
+        Ok(column.map(|column| Self { partition_column: Some(column), ..self.clone() }))
     }
 
     /// Returns the output position of the column whose hash determines the partition of a row group; `None` if partitions
     /// share the row groups.
-    pub(crate) fn hashed_position(&self) -> Option<usize> {
-        self.columns.iter().position(|column| self.hashed == Some(*column))
+    pub(crate) fn partition_column_position(&self) -> Option<usize> {
+        self.columns.iter().position(|column| self.partition_column == Some(*column))
     }
 
     /// Returns the partition of each row group, of `partitions` partitions; `None` if partitions share the row groups.
+    ///
+    /// # Errors
+    ///
+    /// If a row group has no value for the whole column, or one of another type.
     pub(crate) fn hash_partitions(&self, partitions: usize) -> Result<Option<Vec<usize>>> {
-        let Some(position) = self.hashed_position() else { return Ok(None) };
+        let Some(position) = self.partition_column_position() else { return Ok(None) };
         if self.scan.units() == 0 {
             return Ok(Some(Vec::new()));
         }
@@ -66,9 +77,9 @@ pub(crate) fn hash_partitioning(schema: &Schema, column: Option<usize>, partitio
     }
 }
 
-/// Returns the partition of each value, to which DataFusion's exchange would send a row with this value.
+/// Returns the partition to which DataFusion's exchange would send a row with each value.
 fn hash_partitions(values: ArrayRef, partitions: usize) -> Result<Vec<usize>> {
-    let mut found = vec![0; values.len()];
+    let mut assigned: Vec<Option<usize>> = vec![None; values.len()];
     let positions = UInt64Array::from_iter_values(0..values.len() as u64);
     let schema = Schema::new(vec![
         Field::new("value", values.data_type().clone(), true),
@@ -80,11 +91,37 @@ fn hash_partitions(values: ArrayRef, partitions: usize) -> Result<Vec<usize>> {
     let mut partitioner = BatchPartitioner::new_hash_partitioner(vec![value], partitions, Time::new())?;
     partitioner.partition(batch, |partition, rows| {
         for position in rows.column(1).as_primitive::<UInt64Type>().values() {
-            if let Some(found) = found.get_mut(*position as usize) {
-                *found = partition;
+            if let Some(assigned) = assigned.get_mut(*position as usize) {
+                *assigned = Some(partition);
             }
         }
         Ok(())
     })?;
-    Ok(found)
+
+    let unassigned = || internal_datafusion_err!("a value was assigned to no partition");
+    assigned.into_iter().map(|partition| partition.ok_or_else(unassigned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Date32Array, Int64Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn partitions_of_all_nodes_agree_with_those_of_one() {
+        let words = ["", "short", "a value that is longer than a view holds inline", "short"];
+        let columns: [ArrayRef; 3] = [
+            Arc::new((0..50).map(|at| words.get(at % 5)).collect::<StringViewArray>()),
+            Arc::new((0..50).map(|at| (at % 7 != 0).then_some(at * 31)).collect::<Int64Array>()),
+            Arc::new((0..50).map(Some).collect::<Date32Array>()),
+        ];
+        for values in columns {
+            let of_one = hash_partitions(values.clone(), 4).unwrap();
+            let of_all = hash_partitions(values, 3 * 4).unwrap();
+            let local: Vec<usize> = of_all.iter().map(|partition| partition % 4).collect();
+            assert_eq!(local, of_one);
+            assert!(of_all.iter().any(|partition| *partition >= 4));
+        }
+    }
 }
