@@ -270,9 +270,8 @@ async fn write_days(folder: &Path, sessions: &[&SqlSession]) {
             };
             for file in 0..2 {
                 let some = many_types(2_000).slice((day * 2 + file) * rows_per_file, rows_per_file);
-                let columns: Vec<usize> = ["id", "mode", "i64", "i16"]
-                    .map(|name| some.schema().index_of(name).unwrap())
-                    .to_vec();
+                let columns: Vec<usize> =
+                    ["id", "mode", "i64", "i16"].map(|name| some.schema().index_of(name).unwrap()).to_vec();
                 let path = folder.join(format!("{table}/sold={day_name}/{file}.parquet"));
                 write_parquet(&path, &some.project(&columns).unwrap(), 10, true);
             }

@@ -23,7 +23,11 @@ use super::{
     },
     leaves::{InspectedLeaf, nodes, statistics_bounds},
 };
-use crate::{Error, Result, parallel::guarded::guarded, parquet::{ParquetFile, lists_only_dictionaries}};
+use crate::{
+    Error, Result,
+    parallel::guarded::guarded,
+    parquet::{ParquetFile, lists_only_dictionaries},
+};
 
 /// Reads and describes the footer of a Parquet file. `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {

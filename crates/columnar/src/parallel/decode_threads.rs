@@ -113,12 +113,7 @@ impl DecodeThreads {
         }
     }
 
-    fn serve(
-        &self,
-        first: DecodeWork,
-        sender: &mpsc::Sender<DecodeWork>,
-        jobs: &mpsc::Receiver<DecodeWork>,
-    ) {
+    fn serve(&self, first: DecodeWork, sender: &mpsc::Sender<DecodeWork>, jobs: &mpsc::Receiver<DecodeWork>) {
         let id = thread::current().id();
         first();
 

@@ -39,7 +39,7 @@ use super::{
     sums::{GroupCounts, GroupSums, add_columns},
 };
 
-/// The work of a partial aggregation, on the columns of its input.
+/// Description of a partial aggregation over the columns of its input.
 #[derive(Debug)]
 pub(super) struct AggregateSpec {
     /// Positions of the key columns: dictionaries of strings.
@@ -109,7 +109,8 @@ impl DisplayAs for ScanAggregateExec {
         let input = self.input.schema();
         let keys = self.spec.keys.iter().filter_map(|key| input.fields().get(*key));
         let keys: Vec<&str> = keys.map(|field| field.name().as_str()).collect();
-        let (keys, names) = (keys.join(", "), self.spec.names.join(", "));
+        let keys = keys.join(", ");
+        let names = self.spec.names.join(", ");
         match format {
             DisplayFormatType::TreeRender => writeln!(f, "gby={keys}\naggr={names}"),
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
@@ -172,9 +173,9 @@ impl ExecutionPlan for ScanAggregateExec {
         let input = self.input.execute(partition, context.clone())?;
         let consumer = MemoryConsumer::new(format!("{}[{partition}]", self.name()));
         let schema = self.schema();
-        let aggregation = Aggregation {
+        let aggregation = AggregationStream {
             input: Some(input),
-            partial: PartialAggregation::new(self.spec.clone(), schema.clone())?,
+            partial: GroupStates::new(self.spec.clone(), schema.clone())?,
             ready: VecDeque::new(),
             batch_rows: context.session_config().batch_size(),
             reservation: consumer.register(context.memory_pool()),
@@ -193,17 +194,18 @@ impl ExecutionPlan for ScanAggregateExec {
 }
 
 /// The running aggregation of one partition.
-struct Aggregation {
+struct AggregationStream {
     /// `None` after its last batch.
     input: Option<SendableRecordBatchStream>,
-    partial: PartialAggregation,
+    partial: GroupStates,
     ready: VecDeque<RecordBatch>,
     batch_rows: usize,
     reservation: MemoryReservation,
     metrics: BaselineMetrics,
 }
 
-impl Aggregation {
+impl AggregationStream {
+    /// Returns the next batch of groups; `None` after the last one.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -232,7 +234,7 @@ impl Aggregation {
         }
     }
 
-    /// Returns the groups so far.
+    /// Queues the groups so far as batches, and resets.
     fn emit(&mut self) -> Result<()> {
         let groups = self.partial.take()?;
         let starts = (0..groups.num_rows()).step_by(self.batch_rows.max(1));
@@ -244,7 +246,7 @@ impl Aggregation {
 }
 
 /// The groups of one partition and their states.
-struct PartialAggregation {
+struct GroupStates {
     spec: Arc<AggregateSpec>,
     schema: SchemaRef,
     groups: CodedGroups,
@@ -256,7 +258,8 @@ struct PartialAggregation {
     indices: Vec<usize>,
 }
 
-impl PartialAggregation {
+impl GroupStates {
+    /// Creates the states of no groups. `schema` is that of the keys and states.
     fn new(spec: Arc<AggregateSpec>, schema: SchemaRef) -> Result<Self> {
         Ok(Self {
             groups: CodedGroups::new(&spec.keys),
@@ -270,6 +273,7 @@ impl PartialAggregation {
         })
     }
 
+    /// Returns the bytes held.
     fn size(&self) -> usize {
         let sums: usize = self.sums.iter().map(GroupSums::size).sum();
         let others: usize = self.others.iter().map(|other| other.size()).sum();
@@ -277,6 +281,7 @@ impl PartialAggregation {
         self.groups.size() + self.evaluator.size() + self.counts.size() + indices + sums + others
     }
 
+    /// Adds the rows of a batch to the states of their groups.
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         self.groups.assign(batch)?;
         let count = self.groups.len();
@@ -316,7 +321,7 @@ impl PartialAggregation {
         Ok(())
     }
 
-    /// Adds the group that exists without rows if there are no keys.
+    /// Adds the one group of an aggregation without keys over no rows.
     fn end(&mut self, input: &SchemaRef) -> Result<()> {
         if self.spec.keys.is_empty() && self.counts.rows.is_empty() {
             self.add(&RecordBatch::new_empty(input.clone()))?;
@@ -324,7 +329,7 @@ impl PartialAggregation {
         Ok(())
     }
 
-    /// Returns the keys and states of all groups, and forgets them.
+    /// Returns the keys and states of all groups, and resets.
     fn take(&mut self) -> Result<RecordBatch> {
         let others = self.others.iter_mut().map(|other| other.state(EmitTo::All));
         let others: Vec<Vec<ArrayRef>> = others.collect::<Result<_>>()?;
@@ -332,11 +337,13 @@ impl PartialAggregation {
         for state in &self.spec.states {
             match state {
                 AggregateState::Rows => columns.push(Arc::new(Int64Array::from(self.counts.rows.clone()))),
-                AggregateState::Count(of) => columns.push(Arc::new(Int64Array::from(self.valid(*of)))),
+                AggregateState::Count(of) => {
+                    columns.push(Arc::new(Int64Array::from(self.non_null_counts(*of))));
+                }
                 AggregateState::Sum { of, data_type } => columns.push(self.sum(*of, data_type)?),
                 AggregateState::Average { of, data_type } => {
-                    let counts = self.valid(*of);
-                    let nulls = occupied(&counts);
+                    let counts = self.non_null_counts(*of);
+                    let nulls = validity(&counts);
                     let counts = counts.into_iter().map(|count| count as u64).collect::<Vec<_>>();
                     columns.push(Arc::new(UInt64Array::new(counts.into(), nulls)));
                     columns.push(self.sum(*of, data_type)?);
@@ -350,7 +357,7 @@ impl PartialAggregation {
     }
 
     /// Returns the number of rows of each group whose value is not null.
-    fn valid(&self, of: usize) -> Vec<i64> {
+    fn non_null_counts(&self, of: usize) -> Vec<i64> {
         let nulls = self.sums.get(of).map(|sum| sum.nulls.as_slice()).unwrap_or_default();
         self.counts.rows.iter().zip(nulls).map(|(rows, nulls)| rows - *nulls as i64).collect()
     }
@@ -358,7 +365,7 @@ impl PartialAggregation {
     /// Returns the sums, null for groups without values.
     fn sum(&self, of: usize, data_type: &DataType) -> Result<ArrayRef> {
         let sums = self.sums.get(of).map(|sum| sum.sums.as_slice()).unwrap_or_default();
-        let nulls = occupied(&self.valid(of));
+        let nulls = validity(&self.non_null_counts(of));
         Ok(match data_type {
             DataType::Int64 => {
                 let sums: Vec<i64> = sums.iter().map(|sum| *sum as i64).collect();
@@ -391,12 +398,13 @@ fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)?)
 }
 
+/// Creates DataFusion's accumulators of the functions in [`AggregateSpec::others`].
 fn accumulators(spec: &AggregateSpec) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
     spec.others.iter().map(|other| other.function.create_groups_accumulator()).collect()
 }
 
 /// Returns the validity of groups by their numbers of values; `None` if all have some.
-fn occupied(counts: &[i64]) -> Option<NullBuffer> {
+fn validity(counts: &[i64]) -> Option<NullBuffer> {
     let nulls: NullBuffer = counts.iter().map(|count| *count > 0).collect::<Vec<bool>>().into();
     Some(nulls).filter(|nulls| nulls.null_count() > 0)
 }
@@ -424,7 +432,7 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
     }
 
-    fn aggregation(batches: Vec<RecordBatch>, pool: &Arc<dyn MemoryPool>) -> Aggregation {
+    fn aggregation(batches: Vec<RecordBatch>, pool: &Arc<dyn MemoryPool>) -> AggregationStream {
         let input = batches[0].schema();
         let mut integers = IntegerExprs::default();
         let expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new("n", 1));
@@ -442,9 +450,9 @@ mod tests {
         let fields: Vec<Field> =
             fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, true)).collect();
         let stream = futures::stream::iter(batches.into_iter().map(Ok));
-        Aggregation {
+        AggregationStream {
             input: Some(Box::pin(RecordBatchStreamAdapter::new(input, stream))),
-            partial: PartialAggregation::new(Arc::new(spec), Arc::new(Schema::new(fields))).unwrap(),
+            partial: GroupStates::new(Arc::new(spec), Arc::new(Schema::new(fields))).unwrap(),
             ready: VecDeque::new(),
             batch_rows: 2,
             reservation: MemoryConsumer::new("test").register(pool),
@@ -452,7 +460,7 @@ mod tests {
         }
     }
 
-    async fn collect(aggregation: Aggregation) -> Vec<RecordBatch> {
+    async fn collect(aggregation: AggregationStream) -> Vec<RecordBatch> {
         let batches = futures::stream::try_unfold(aggregation, |mut aggregation| async move {
             Ok::<_, DataFusionError>(aggregation.next().await?.map(|batch| (batch, aggregation)))
         });

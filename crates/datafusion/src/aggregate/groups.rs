@@ -1,5 +1,4 @@
-//! Numbers the groups of rows by the dictionary codes of their keys: strings are hashed once per dictionary, not once per
-//! row.
+//! Numbers groups by dictionary codes: a string is hashed once per dictionary, not once per row.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,21 +13,21 @@ use datafusion::{
 };
 
 /// Marks a code or a pair without a number.
-const UNKNOWN: u32 = u32::MAX;
+const UNASSIGNED: u32 = u32::MAX;
 /// Maximum entries of a table of pairs that is indexed directly.
-const MAX_TABLE: usize = 1 << 16;
+const MAX_TABLE_ENTRIES: usize = 1 << 16;
 /// Bytes per distinct string besides its text: two entries that share it, and its allocation.
 const BYTES_PER_STRING: usize = 64;
 /// Bytes per pair in a hash map, with its room to grow.
 const BYTES_PER_PAIR: usize = 40;
 
-/// The groups of the rows of one partition, by some dictionary columns. Without keys, all rows are one group.
+/// Assigns dense group numbers to rows by their dictionary-encoded keys. Without keys, all rows are one group.
 #[derive(Debug)]
 pub(super) struct CodedGroups {
     keys: Vec<KeyStrings>,
     /// For each key after the first, the groups of the keys up to it.
     pairs: Vec<PairGroups>,
-    known: KnownCodes,
+    known: CombinationTable,
     /// The group of each row of the last batch.
     rows: Vec<u32>,
 }
@@ -39,7 +38,7 @@ impl CodedGroups {
         Self {
             keys: columns.iter().map(|column| KeyStrings::new(*column)).collect(),
             pairs: columns.iter().skip(1).map(|_| PairGroups::default()).collect(),
-            known: KnownCodes::default(),
+            known: CombinationTable::default(),
             rows: Vec::new(),
         }
     }
@@ -67,6 +66,10 @@ impl CodedGroups {
     }
 
     /// Determines the group of each row of a batch. New keys get the next numbers.
+    ///
+    /// # Errors
+    ///
+    /// Internal error if a key is not a dictionary of strings.
     pub(super) fn assign(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.keys.is_empty() {
             self.rows.clear();
@@ -87,7 +90,7 @@ impl CodedGroups {
         Ok(())
     }
 
-    /// Determines the group of each row by the numbers of its strings.
+    /// Assigns groups through each key's string ids: the slow path.
     fn assign_each(&mut self, columns: &[KeyCodes<'_>]) {
         self.rows.clear();
         let mut keys = self.keys.iter_mut().zip(columns);
@@ -104,10 +107,11 @@ impl CodedGroups {
         }
     }
 
-    /// Returns the keys of all groups, in the types of the first fields of `schema`, and forgets them.
+    /// Returns the keys of all groups, in the types of the first fields of `schema`, and resets.
     pub(super) fn take(&mut self, schema: &Schema) -> Result<Vec<ArrayRef>> {
         let mut ids: Vec<u32> = (0..self.len() as u32).collect();
         let mut columns = Vec::with_capacity(self.keys.len());
+        // From the last key back: a group is a pair of (group of the earlier keys, id of this key).
         for (at, key) in self.keys.iter().enumerate().rev() {
             let own: Vec<u32> = match at.checked_sub(1).and_then(|before| self.pairs.get(before)) {
                 None => std::mem::take(&mut ids),
@@ -135,18 +139,17 @@ struct KeyCodes<'a> {
     strings: &'a StringArray,
 }
 
-/// The groups of combinations of codes, as long as batches have the same dictionaries: one look-up per row finds the group
-/// of most rows.
+/// Groups by combined codes, valid while all dictionaries stay the same: one lookup per row.
 #[derive(Debug, Default)]
-struct KnownCodes {
+struct CombinationTable {
     dictionaries: Vec<ArrayRef>,
-    /// The group of each combination, [`UNKNOWN`] until a row has it. Empty if there are too many.
+    /// The group of each combination, [`UNASSIGNED`] until a row has it. Empty if there are too many.
     groups: Vec<u32>,
     /// The combination of each row of the last batch.
     combinations: Vec<u32>,
 }
 
-impl KnownCodes {
+impl CombinationTable {
     fn size(&self) -> usize {
         (self.groups.capacity() + self.combinations.capacity()) * size_of::<u32>()
     }
@@ -160,7 +163,7 @@ impl KnownCodes {
             self.dictionaries = keys.iter().map(|key| key.dictionary.clone()).collect();
             let count = keys.iter().map(|key| key.strings.len()).try_fold(1_usize, usize::checked_mul);
             self.groups.clear();
-            self.groups.resize(count.filter(|count| *count <= MAX_TABLE).unwrap_or(0), UNKNOWN);
+            self.groups.resize(count.filter(|count| *count <= MAX_TABLE_ENTRIES).unwrap_or(0), UNASSIGNED);
         }
         if self.groups.is_empty() || keys.iter().any(|key| key.codes.null_count() > 0) {
             return false;
@@ -182,10 +185,10 @@ impl KnownCodes {
 
     /// Finds the groups of the combinations; `false` if one is unknown.
     fn groups(&self, rows: &mut Vec<u32>) -> bool {
-        let group = |combination: &u32| self.groups.get(*combination as usize).copied().unwrap_or(UNKNOWN);
+        let group = |combination: &u32| self.groups.get(*combination as usize).copied().unwrap_or(UNASSIGNED);
         rows.clear();
         rows.extend(self.combinations.iter().map(group));
-        rows.iter().fold(0, |largest, group| largest.max(*group)) != UNKNOWN
+        rows.iter().fold(0, |largest, group| largest.max(*group)) != UNASSIGNED
     }
 
     /// Keeps the groups of the combinations.
@@ -206,7 +209,7 @@ struct KeyStrings {
     ids: HashMap<Arc<str>, u32>,
     null_id: Option<u32>,
     text_bytes: usize,
-    /// The dictionary of the last batch, and the number of each of its codes, [`UNKNOWN`] until a row has it.
+    /// The dictionary of the last batch, and the number of each of its codes, [`UNASSIGNED`] until a row has it.
     dictionary: Option<ArrayRef>,
     id_of_code: Vec<u32>,
 }
@@ -247,7 +250,7 @@ impl KeyStrings {
         if self.dictionary.as_ref().is_none_or(|known| !Arc::ptr_eq(known, column.dictionary)) {
             self.dictionary = Some(column.dictionary.clone());
             self.id_of_code.clear();
-            self.id_of_code.resize(strings.len(), UNKNOWN);
+            self.id_of_code.resize(strings.len(), UNASSIGNED);
         }
 
         let codes = column.codes.values().iter();
@@ -263,7 +266,7 @@ impl KeyStrings {
     #[inline]
     fn id(&mut self, values: &StringArray, code: u32) -> u32 {
         match self.id_of_code.get(code as usize) {
-            Some(id) if *id != UNKNOWN => *id,
+            Some(id) if *id != UNASSIGNED => *id,
             _ => self.learn(values, code),
         }
     }
@@ -328,7 +331,7 @@ impl PairGroups {
     fn group(&mut self, left: u32, right: u32) -> u32 {
         if (right as usize) < self.stride
             && let Some(group) = self.table.get(left as usize * self.stride + right as usize)
-            && *group != UNKNOWN
+            && *group != UNASSIGNED
         {
             return *group;
         }
@@ -351,13 +354,13 @@ impl PairGroups {
         group
     }
 
-    /// Adds a pair to the table, which grows or gives way to the hash map.
+    /// Adds a pair to the table; grows it, or switches to the hash map above [`MAX_TABLE_ENTRIES`].
     fn tabulate(&mut self, left: usize, right: usize, group: u32) {
         let lefts = self.table.len().checked_div(self.stride).unwrap_or(0);
         if right >= self.stride || left >= lefts {
             let stride = self.stride.max((right + 1).next_power_of_two());
             let lefts = lefts.max((left + 1).next_power_of_two());
-            if stride.saturating_mul(lefts) > MAX_TABLE {
+            if stride.saturating_mul(lefts) > MAX_TABLE_ENTRIES {
                 self.table = Vec::new();
                 self.stride = 0;
                 self.hashed = self.members.iter().copied().zip(0..).collect();
@@ -365,7 +368,7 @@ impl PairGroups {
             }
 
             self.stride = stride;
-            self.table = vec![UNKNOWN; stride * lefts];
+            self.table = vec![UNASSIGNED; stride * lefts];
             for ((left, right), group) in self.members.iter().zip(0..) {
                 if let Some(entry) = self.table.get_mut(*left as usize * stride + *right as usize) {
                     *entry = group;

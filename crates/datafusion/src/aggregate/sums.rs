@@ -9,13 +9,13 @@ use datafusion::arrow::{
 use super::integers::IntegerValues;
 
 /// Number of groups up to which a batch is summed in 64 bits before it is added to the totals.
-const FEW_GROUPS: usize = 1024;
-/// Number of sums that are kept per group: additions to one of them wait for each other.
+const MAX_LANE_GROUPS: usize = 1024;
+/// Partial sums per group: independent accumulators hide the latency of dependent additions.
 const LANES: usize = 4;
 /// Number of columns that are summed in one pass over the groups.
-const TOGETHER: usize = 4;
+const COLUMNS_PER_PASS: usize = 4;
 /// As [`LANES`], for columns that are summed in one pass.
-const LANES_TOGETHER: usize = 2;
+const LANES_PER_PASS: usize = 2;
 
 /// The number of rows of each group.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl GroupCounts {
 
     /// Counts the rows of a batch by their groups.
     pub(super) fn add(&mut self, groups: &[u32]) {
-        if self.rows.len() > FEW_GROUPS {
+        if self.rows.len() > MAX_LANE_GROUPS {
             for group in groups {
                 if let Some(rows) = self.rows.get_mut(*group as usize) {
                     *rows += 1;
@@ -49,6 +49,7 @@ impl GroupCounts {
 
         self.lanes.clear();
         self.lanes.resize(self.rows.len() * LANES, 0);
+
         let lanes = self.lanes.as_mut_slice();
         let (groups_of_four, groups_left) = groups.as_chunks::<LANES>();
         for groups in groups_of_four {
@@ -67,6 +68,7 @@ impl GroupCounts {
     }
 }
 
+/// Adds a value to one of the [`LANES`] partial sums of a group.
 #[inline]
 fn add_to_lane(lanes: &mut [i64], group: u32, lane: usize, value: i64) {
     if let Some(sum) = lanes.get_mut(group as usize * LANES + lane) {
@@ -86,21 +88,23 @@ pub(super) fn add_columns(groups: &[u32], columns: Vec<(&mut GroupSums, IntegerV
         }
     }
 
-    let (together, rest) = fitting.as_chunks_mut::<TOGETHER>();
+    let (together, rest) = fitting.as_chunks_mut::<COLUMNS_PER_PASS>();
     together.iter_mut().for_each(|columns| add_together(groups, columns));
     rest.iter_mut().for_each(|(sums, values)| sums.add_in_lanes(groups, values));
 }
 
 /// Adds columns in one pass over the groups: the sums of a group lie side by side.
-fn add_together(groups: &[u32], columns: &mut [(&mut GroupSums, &[i64]); TOGETHER]) {
+fn add_together(groups: &[u32], columns: &mut [(&mut GroupSums, &[i64]); COLUMNS_PER_PASS]) {
     let [(first, a), (_, b), (_, c), (_, d)] = columns;
+
     let mut lanes = std::mem::take(&mut first.lanes);
     lanes.clear();
-    lanes.resize(first.sums.len() * LANES_TOGETHER * TOGETHER, 0);
-    let (sums, _) = lanes.as_chunks_mut::<TOGETHER>();
+    lanes.resize(first.sums.len() * LANES_PER_PASS * COLUMNS_PER_PASS, 0);
+
+    let (sums, _) = lanes.as_chunks_mut::<COLUMNS_PER_PASS>();
     let values = a.iter().zip(b.iter()).zip(c.iter()).zip(d.iter());
     for (row, (group, (((a, b), c), d))) in groups.iter().zip(values).enumerate() {
-        if let Some(sums) = sums.get_mut(*group as usize * LANES_TOGETHER + row % LANES_TOGETHER) {
+        if let Some(sums) = sums.get_mut(*group as usize * LANES_PER_PASS + row % LANES_PER_PASS) {
             sums[0] += a;
             sums[1] += b;
             sums[2] += c;
@@ -109,11 +113,12 @@ fn add_together(groups: &[u32], columns: &mut [(&mut GroupSums, &[i64]); TOGETHE
     }
 
     for (column, (totals, _)) in columns.iter_mut().enumerate() {
-        for (total, lanes) in totals.sums.iter_mut().zip(lanes.chunks(LANES_TOGETHER * TOGETHER)) {
-            let lanes = lanes.iter().skip(column).step_by(TOGETHER);
+        for (total, lanes) in totals.sums.iter_mut().zip(lanes.chunks(LANES_PER_PASS * COLUMNS_PER_PASS)) {
+            let lanes = lanes.iter().skip(column).step_by(COLUMNS_PER_PASS);
             *total = total.wrapping_add(lanes.map(|lane| i128::from(*lane)).sum());
         }
     }
+
     if let Some((first, _)) = columns.first_mut() {
         first.lanes = lanes;
     }
@@ -145,9 +150,10 @@ impl GroupSums {
     /// Returns whether the sums of a batch's values fit 64 bits, in lanes.
     fn fits_lanes(&self, rows: usize, values: &IntegerValues<'_>) -> bool {
         let bits = values.bits + usize::BITS - rows.leading_zeros();
-        values.nulls.is_none() && self.sums.len() <= FEW_GROUPS && bits < i64::BITS
+        values.nulls.is_none() && self.sums.len() <= MAX_LANE_GROUPS && bits < i64::BITS
     }
 
+    /// Adds the values of a batch, one by one in 128 bits.
     fn add(&mut self, groups: &[u32], values: IntegerValues<'_>) {
         let rows = values.rows.iter().map(|value| i128::from(*value));
         match values.nulls {
@@ -179,9 +185,11 @@ impl GroupSums {
         }
     }
 
+    /// Adds values without nulls, summed in 64-bit lanes first: they must [fit](Self::fits_lanes).
     fn add_in_lanes(&mut self, groups: &[u32], values: &[i64]) {
         self.lanes.clear();
         self.lanes.resize(self.sums.len() * LANES, 0);
+
         let lanes = self.lanes.as_mut_slice();
         let (groups_of_four, groups_left) = groups.as_chunks::<LANES>();
         let (values_of_four, values_left) = values.as_chunks::<LANES>();
@@ -200,6 +208,7 @@ impl GroupSums {
         }
     }
 
+    /// Adds values without nulls.
     fn add_all(&mut self, groups: &[u32], values: impl Iterator<Item = i128>) {
         for (group, value) in groups.iter().zip(values) {
             if let Some(sum) = self.sums.get_mut(*group as usize) {
@@ -208,6 +217,7 @@ impl GroupSums {
         }
     }
 
+    /// Adds the values that are not null, and counts the nulls.
     fn add_valid(&mut self, groups: &[u32], values: impl Iterator<Item = i128>, nulls: &NullBuffer) {
         for ((group, value), is_valid) in groups.iter().zip(values).zip(nulls) {
             let group = *group as usize;

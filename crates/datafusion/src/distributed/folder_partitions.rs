@@ -100,7 +100,9 @@ fn partitioned_by_one_of(
     let columns: Vec<usize> = keys.iter().filter_map(column_index).collect();
     let is_partitioned = |column: &usize| {
         scan_column(plan, *column)
-            .and_then(|(scan, position)| Some(named_scan(scan)?.0.partition_column_position() == Some(position)))
+            .and_then(|(scan, position)| {
+                Some(named_scan(scan)?.0.partition_column_position() == Some(position))
+            })
             .unwrap_or_default()
     };
     if columns.iter().any(is_partitioned) {

@@ -63,7 +63,8 @@ pub(super) fn divide_scan(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<Scal
     }
 
     let longest = shares.iter().map(Vec::len).max().unwrap_or_default();
-    let partitions = if assigned.is_some() { source.partitions } else { source.partitions.min(longest).max(1) };
+    let partitions =
+        if assigned.is_some() { source.partitions } else { source.partitions.min(longest).max(1) };
     let variants = shares.into_iter().map(|share| {
         let task = source.with_row_groups(share, partitions);
         DataSourceExec::from_data_source(task) as Arc<dyn ExecutionPlan>

@@ -1,5 +1,5 @@
-//! Scans whose row groups are assigned to partitions by the hash of a partition folder's value, as DataFusion's
-//! exchange would assign their rows: operators above need no exchange.
+//! Assigns row groups to partitions by the hash of a partition folder's value, as DataFusion's exchange would assign
+//! their rows: operators above a scan need no exchange.
 
 #[cfg(feature = "distributed")]
 use std::collections::HashSet;
@@ -17,54 +17,14 @@ use datafusion::{
     physical_plan::{Partitioning, metrics::Time, repartition::BatchPartitioner},
 };
 
-use super::source::ScanSource;
-use crate::error::external;
-
-impl ScanSource {
-    /// Returns the same scan with its row groups assigned to partitions by the value of an output column, by position;
-    /// `None` if paths do not determine the column, or if it has fewer than `min_values` distinct values.
-    ///
-    /// # Errors
-    ///
-    /// If the path of a file has a value of another type.
-    #[cfg(feature = "distributed")]
-    pub(crate) fn partitioned_by(&self, position: usize, min_values: usize) -> Result<Option<Self>> {
-        let Some(values) = self.scan.path_values(position).map_err(external)? else { return Ok(None) };
-
-        let mut distinct = HashSet::new();
-        for row_group in 0..values.len() {
-            distinct.insert(ScalarValue::try_from_array(&values, row_group)?);
-        }
-        if distinct.len() < min_values {
-            return Ok(None);
-        }
-
-        let column = self.columns.get(position).copied();
-        Ok(column.map(|column| Self { partition_column: Some(column), ..self.clone() }))
+/// Returns whether a column has at least this number of distinct values.
+#[cfg(feature = "distributed")]
+pub(crate) fn has_distinct(values: &ArrayRef, min: usize) -> Result<bool> {
+    let mut distinct = HashSet::new();
+    for row in 0..values.len() {
+        distinct.insert(ScalarValue::try_from_array(values, row)?);
     }
-
-    /// Returns the output position of the column whose hash determines the partition of a row group; `None` if partitions
-    /// share the row groups.
-    pub(crate) fn partition_column_position(&self) -> Option<usize> {
-        self.columns.iter().position(|column| self.partition_column == Some(*column))
-    }
-
-    /// Returns the partition of each row group, of `partitions` partitions; `None` if partitions share the row groups.
-    ///
-    /// # Errors
-    ///
-    /// If a row group has no value for the whole column, or one of another type.
-    pub(crate) fn hash_partitions(&self, partitions: usize) -> Result<Option<Vec<usize>>> {
-        let Some(position) = self.partition_column_position() else { return Ok(None) };
-        if self.scan.units() == 0 {
-            return Ok(Some(Vec::new()));
-        }
-
-        let name = || self.schema.field(position).name().clone();
-        let unknown = || internal_datafusion_err!("the paths of files do not determine {}", name());
-        let values = self.scan.path_values(position).map_err(external)?.ok_or_else(unknown)?;
-        hash_partitions(values, partitions).map(Some)
-    }
+    Ok(distinct.len() >= min)
 }
 
 /// Returns the partitioning of rows by the hash of a column, by position; unknown if the column is not returned.
@@ -78,7 +38,7 @@ pub(crate) fn hash_partitioning(schema: &Schema, column: Option<usize>, partitio
 }
 
 /// Returns the partition to which DataFusion's exchange would send a row with each value.
-fn hash_partitions(values: ArrayRef, partitions: usize) -> Result<Vec<usize>> {
+pub(crate) fn hash_partitions(values: ArrayRef, partitions: usize) -> Result<Vec<usize>> {
     let mut assigned: Vec<Option<usize>> = vec![None; values.len()];
     let positions = UInt64Array::from_iter_values(0..values.len() as u64);
     let schema = Schema::new(vec![

@@ -16,7 +16,10 @@ use datafusion::{
         compute::{SortOptions, sort_to_indices},
         datatypes::SchemaRef,
     },
-    common::{Result, Statistics, config::ConfigOptions, stats::Precision, tree_node::TreeNodeRecursion},
+    common::{
+        Result, Statistics, config::ConfigOptions, internal_datafusion_err, stats::Precision,
+        tree_node::TreeNodeRecursion,
+    },
     datasource::source::{DataSource, OpenArgs},
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::{
@@ -39,10 +42,12 @@ use futures::StreamExt;
 use stylobate_columnar::{Predicate, Scan, ScanQueue};
 use stylobate_storage::BytesBySource;
 
+#[cfg(feature = "distributed")]
+use super::path_partitions::has_distinct;
 use super::{
     compaction::{AreHeld, compacted},
-    path_partitions::hash_partitioning,
     moving::{is_moving, moving_filter},
+    path_partitions::{hash_partitioning, hash_partitions},
     scanned::ScannedTable,
     statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
 };
@@ -62,7 +67,7 @@ pub(crate) struct ScanSource {
     pub(crate) columns: Vec<usize>,
     /// Indices in the table of the columns that are returned as dictionaries.
     coded: Vec<usize>,
-    pub(super) schema: SchemaRef,
+    schema: SchemaRef,
     pub(crate) filters: Vec<PushedFilter>,
     /// Dynamic filters on the columns of the table, which change while the scan runs.
     pub(crate) moving: Vec<Arc<dyn PhysicalExpr>>,
@@ -284,6 +289,46 @@ impl ScanSource {
         reassign_expr_columns(expr, self.table.schema()).ok()
     }
 
+    /// Returns the same scan with its row groups assigned to partitions by the value of an output column, by position;
+    /// `None` if paths do not determine the column, or if it has fewer than `min_values` distinct values.
+    ///
+    /// # Errors
+    ///
+    /// If the path of a file has a value of another type.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn partitioned_by(&self, position: usize, min_values: usize) -> Result<Option<Self>> {
+        let Some(values) = self.scan.path_values(position).map_err(external)? else { return Ok(None) };
+        if !has_distinct(&values, min_values)? {
+            return Ok(None);
+        }
+
+        let column = self.columns.get(position).copied();
+        Ok(column.map(|column| Self { partition_column: Some(column), ..self.clone() }))
+    }
+
+    /// Returns the output position of the column whose hash determines the partition of a row group; `None` if partitions
+    /// share the row groups.
+    pub(crate) fn partition_column_position(&self) -> Option<usize> {
+        self.columns.iter().position(|column| self.partition_column == Some(*column))
+    }
+
+    /// Returns the partition of each row group, of `partitions` partitions; `None` if partitions share the row groups.
+    ///
+    /// # Errors
+    ///
+    /// If a row group has no value for the whole column, or one of another type.
+    pub(crate) fn hash_partitions(&self, partitions: usize) -> Result<Option<Vec<usize>>> {
+        let Some(position) = self.partition_column_position() else { return Ok(None) };
+        if self.scan.units() == 0 {
+            return Ok(Some(Vec::new()));
+        }
+
+        let name = || self.schema.field(position).name().clone();
+        let unknown = || internal_datafusion_err!("the paths of files do not determine {}", name());
+        let values = self.scan.path_values(position).map_err(external)?.ok_or_else(unknown)?;
+        hash_partitions(values, partitions).map(Some)
+    }
+
     /// Returns the row groups of one partition if partitions do not share them, to be read with its share of the threads.
     fn share(&self, partition: usize) -> Result<Scan> {
         let partitions = match self.hash_partitions(self.partitions)? {
@@ -377,7 +422,8 @@ impl DataSource for ScanSource {
     }
 
     fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        let shares = config.execution.enable_file_stream_work_stealing && self.partition_column_position().is_none();
+        let shares =
+            config.execution.enable_file_stream_work_stealing && self.partition_column_position().is_none();
         shares.then(|| Arc::new(self.row_groups(&self.scan, self.partitions)) as _)
     }
 

@@ -10,6 +10,7 @@ pub(super) mod staging;
 use std::{collections::HashMap, fmt};
 
 use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::{
     Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
@@ -24,10 +25,10 @@ use crate::{
 };
 
 /// Size of the parts of the joined object; all but the last have this size, as every provider accepts.
-const JOINED_PART: u64 = 16 << 20;
+const JOINED_PART_BYTES: u64 = 16 << 20;
 
 /// Maximum size of parts that common clients send.
-const USUAL_PART: u64 = 96 << 20;
+const MAX_COMMON_PART_BYTES: u64 = 96 << 20;
 
 /// Returns whether the key is reserved by the store, for parts of unfinished uploads or for the records of a folder:
 /// clients must not name it.
@@ -56,6 +57,10 @@ impl<'a> ParsedUploadId<'a> {
 
 impl ReadThrough {
     /// Begins an upload and returns its id; parts can be sent immediately. Only a folder stores `kept`.
+    ///
+    /// # Errors
+    ///
+    /// If the origin fails.
     #[boxed]
     pub async fn create_upload(
         &self,
@@ -65,7 +70,8 @@ impl ReadThrough {
     ) -> Result<String> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         self.collect_abandoned_uploads();
-        let stage = !attributes.is_empty() || self.max_upload_bytes().is_some_and(|max| max < USUAL_PART);
+        let lacks_memory = self.max_upload_bytes().is_some_and(|max| max < MAX_COMMON_PART_BYTES);
+        let stage = !attributes.is_empty() || lacks_memory;
 
         if let Some(native) = self.origin().native().filter(|_| !stage) {
             let id = native.multipart.create_multipart(&self.origin().locate(path)).await.map_err(failed)?;
@@ -89,6 +95,11 @@ impl ReadThrough {
     }
 
     /// Sends a part, numbered from 1, and returns its ETag. Sending a part again replaces the earlier one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchUpload`] if no staged upload of `path` has this id; the origin's error if it fails, or does not
+    /// know a native upload.
     #[boxed]
     pub async fn upload_part(
         &self,
@@ -117,6 +128,11 @@ impl ReadThrough {
 
     /// Begins to send a part piece by piece; it exists once the result is complete. `None` if the upload is native:
     /// its parts must be sent whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchUpload`] if no staged upload of `path` has this id; the origin's error if it fails, or does not
+    /// know a native upload.
     #[boxed]
     pub async fn begin_part(
         &self,
@@ -134,6 +150,10 @@ impl ReadThrough {
     }
 
     /// Returns the parts that were sent, ordered by number. `None` if only the origin knows them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchUpload`] if no staged upload of `path` has this id; the origin's error if it fails.
     #[boxed]
     pub async fn list_parts(&self, path: &Path, upload: &str) -> Result<Option<Vec<UploadedPart>>> {
         let ParsedUploadId::Staged(staged) = ParsedUploadId::parse(path, upload)? else { return Ok(None) };
@@ -142,6 +162,10 @@ impl ReadThrough {
     }
 
     /// Returns the unfinished uploads, ordered by object path. `None` if only the origin knows them.
+    ///
+    /// # Errors
+    ///
+    /// If the origin fails.
     #[boxed]
     pub async fn list_uploads(&self) -> Result<Option<Vec<UnfinishedUpload>>> {
         match self.origin().native() {
@@ -151,17 +175,28 @@ impl ReadThrough {
     }
 
     /// Returns the memory that [`complete_upload`](Self::complete_upload) needs to join the parts, in bytes.
-    pub fn held_to_complete(&self, upload: &str) -> u64 {
-        if upload.starts_with("n.") { 0 } else { self.joined_part() }
+    pub fn completion_memory_bytes(&self, upload: &str) -> u64 {
+        if upload.starts_with("n.") { 0 } else { self.joined_part_bytes() }
     }
 
-    fn joined_part(&self) -> u64 {
-        self.cache().upload_share().map_or(JOINED_PART, |share| share.as_u64().min(JOINED_PART))
+    fn joined_part_bytes(&self) -> u64 {
+        self.cache().upload_share().map_or(JOINED_PART_BYTES, |share| share.as_u64().min(JOINED_PART_BYTES))
     }
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
     ///
     /// `completion` is ignored for native uploads.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoSuchUpload`]: no staged upload of `path` has this id.
+    /// - [`Error::InvalidUpload`]: `parts` is empty, not in ascending order, or names a part that is missing or has
+    ///   another ETag; or the numbers of a native upload have gaps.
+    /// - [`Error::PartTooSmall`]: a part but the last is smaller than `completion.least_part`.
+    /// - [`Error::WrongChecksum`]: `completion.check` failed.
+    /// - [`Error::Precondition`]: the existing object does not match `completion.mode`.
+    /// - [`Error::ImpossiblePath`]: the origin cannot hold the object.
+    /// - The origin's error if it fails, or does not know a native upload.
     #[boxed]
     pub async fn complete_upload(
         &self,
@@ -215,7 +250,7 @@ impl ReadThrough {
                 let joined = self.origin().store().put_multipart_opts(path, options).await.map_err(failed)?;
                 let result = self.join(path, &staged, parts, (joined, completion.check)).await?;
                 if let Err(error) = self.remove_staged(path, &staged).await {
-                    tracing::warn!(%path, %error, "parts of a complete upload not removed");
+                    tracing::warn!(%path, %error, "failed to remove the parts of a completed upload");
                 }
 
                 Ok(result)
@@ -224,6 +259,11 @@ impl ReadThrough {
     }
 
     /// Aborts the upload and drops its parts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchUpload`] if no staged upload of `path` has this id; the origin's error if it fails, or does not
+    /// know a native upload.
     #[boxed]
     pub async fn abort_upload(&self, path: &Path, upload: &str) -> Result<()> {
         match ParsedUploadId::parse(path, upload)? {
@@ -248,11 +288,11 @@ impl ReadThrough {
         parts: &[(u32, String)],
         least: u64,
     ) -> Result<()> {
-        let there: HashMap<u32, UploadedPart> =
+        let uploaded: HashMap<u32, UploadedPart> =
             self.staged_parts(path, staged).await?.into_iter().map(|part| (part.number, part)).collect();
         let mut too_small = None;
         for (index, (number, etag)) in parts.iter().enumerate() {
-            let part = there.get(number).ok_or_else(|| invalid_part(path, *number))?;
+            let part = uploaded.get(number).ok_or_else(|| invalid_part(path, *number))?;
             if part.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
                 return Err(invalid_part(path, *number));
             }
@@ -282,7 +322,7 @@ impl ReadThrough {
         if outcome.is_err()
             && let Err(error) = joined.abort().await
         {
-            tracing::warn!(%path, %error, "upload not aborted at the origin");
+            tracing::warn!(%path, %error, "failed to abort the upload at the origin");
         }
         outcome
     }
@@ -295,9 +335,9 @@ impl ReadThrough {
         (joined, check): (&mut Box<dyn MultipartUpload>, &mut Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {
         let failed = |error| Error::from_write(path.as_ref(), error);
-        let joined_part = self.joined_part() as usize;
+        let part_bytes = self.joined_part_bytes() as usize;
 
-        let mut pending: Vec<bytes::Bytes> = Vec::new();
+        let mut pending: Vec<Bytes> = Vec::new();
         let mut pending_len = 0;
         for (number, etag) in parts {
             let part =
@@ -314,8 +354,8 @@ impl ReadThrough {
                 if let Some(check) = check {
                     check.update(&bytes);
                 }
-                while pending_len + bytes.len() >= joined_part {
-                    pending.push(bytes.split_to(joined_part - pending_len));
+                while pending_len + bytes.len() >= part_bytes {
+                    pending.push(bytes.split_to(part_bytes - pending_len));
                     let full = PutPayload::from_iter(std::mem::take(&mut pending));
                     joined.put_part(full).await.map_err(failed)?;
                     pending_len = 0;

@@ -34,10 +34,11 @@ use crate::{
     },
 };
 
-/// Ends of edges.
+/// Pairs of source and destination.
 pub(crate) type EndpointPairSet = BTreeSet<(i64, i64)>;
 
 impl GraphStore {
+    /// Compacts the edges of a type, as planned by `options`: rewrites them into one base, or merges deltas.
     pub(crate) async fn compact_edges(
         &self,
         lease: &Lease,
@@ -46,7 +47,8 @@ impl GraphStore {
     ) -> Result<CompactionOutcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.edge_parts(snapshot.record().edge_type(name)?).await?;
-        match options.plan(counted(&parts.state)) {
+
+        match options.plan(compaction_stats(&parts.state)) {
             CompactionAction::Nothing => Ok(CompactionOutcome::Nothing),
             CompactionAction::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
             CompactionAction::Merge => {
@@ -55,6 +57,7 @@ impl GraphStore {
         }
     }
 
+    /// Writes the live edges to a new base and publishes it. Edges deleted in the meantime become its deletions.
     async fn rewrite_edges(
         &self,
         lease: &Lease,
@@ -64,6 +67,7 @@ impl GraphStore {
     ) -> Result<CompactionOutcome> {
         let schema = &parts.state.schema;
         let fields = schema.fields();
+
         let writer = self.core().base_writer();
         let batches = all_edges(parts.clone(), 0, fields.clone().into());
         let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());
@@ -85,13 +89,13 @@ impl GraphStore {
                 }
 
                 let now = head.edge_parts(at).await?;
-                let Some((pairs, left)) = deleted_since(&parts, 0, &now).await? else { return Ok(None) };
-                let deleted = self.deleted_of(&base, &pairs).await?;
+                let Some((pairs, deltas)) = deleted_since(&parts, 0, &now).await? else { return Ok(None) };
+                let deleted = self.write_deletions(&base, &pairs).await?;
 
                 let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
                 let info = base.info().clone();
                 state.bases.splice(..parts.state.bases.len(), [EdgeBaseState { info, deleted }]);
-                state.deltas.drain(left);
+                state.deltas.drain(deltas);
 
                 Ok(Some(record))
             }
@@ -104,8 +108,12 @@ impl GraphStore {
         Ok(CompactionOutcome::rewritten(name, done.version(), rows, bytes))
     }
 
-    /// Returns the deletions of a new base: all edges of these pairs.
-    async fn deleted_of(&self, base: &EdgeBase, pairs: &EndpointPairSet) -> Result<Vec<EdgeDeletionPair>> {
+    /// Writes the deletions of these pairs in the new base; empty if it has none of them.
+    async fn write_deletions(
+        &self,
+        base: &EdgeBase,
+        pairs: &EndpointPairSet,
+    ) -> Result<Vec<EdgeDeletionPair>> {
         let mut by_source = RoaringTreemap::new();
         let mut by_destination = RoaringTreemap::new();
         let none = BaseColumnSelection::default();
@@ -119,6 +127,7 @@ impl GraphStore {
         if by_source.is_empty() {
             return Ok(Vec::new());
         }
+
         let count = by_source.len();
         let by_source = self.core().write_deleted(&DeletionSet::new(by_source)).await?;
         let by_destination = self.core().write_deleted(&DeletionSet::new(by_destination)).await?;
@@ -127,12 +136,13 @@ impl GraphStore {
     }
 }
 
-fn counted(state: &EdgeState) -> CompactionStats {
-    let gone = state.bases.iter().flat_map(|base| &base.deleted).map(|pair| pair.count).sum();
+/// Returns the sizes of an edge type on which compaction is decided.
+fn compaction_stats(state: &EdgeState) -> CompactionStats {
+    let deleted = state.bases.iter().flat_map(|base| &base.deleted).map(|pair| pair.count).sum();
     CompactionStats {
         bases: state.bases.len(),
         base_rows: state.bases.iter().map(|base| base.info.count).sum(),
-        changed_rows: gone,
+        changed_rows: deleted,
         deltas: state.deltas.len(),
         delta_rows: state.deltas.iter().map(|delta| delta.rows).sum(),
         patches: 0,
@@ -158,13 +168,14 @@ pub(crate) async fn deleted_since(
 
     let known = |info: &EdgeDeltaInfo| deltas.iter().position(|known| known.at == info.at);
     // The remaining deltas come first, in the same order.
-    let left = now.state.deltas.iter().map_while(known).count();
-    if now.state.deltas.iter().skip(left).any(|info| known(info).is_some()) {
+    let remaining = now.state.deltas.iter().map_while(known).count();
+    if now.state.deltas.iter().skip(remaining).any(|info| known(info).is_some()) {
         return Ok(None);
     }
 
     let skipped = skip.saturating_sub(bases.len());
     let first = now.state.deltas.iter().map_while(known).take_while(|at| *at < skipped).count();
+
     let mut pairs = EndpointPairSet::new();
     for (at, part) in before.parts.iter().enumerate().skip(skip) {
         let later = match at.checked_sub(bases.len()) {
@@ -177,7 +188,7 @@ pub(crate) async fn deleted_since(
             }
         };
 
-        let gone = match later {
+        let deleted = match later {
             Some(later) => later.out_deleted.set() - part.out_deleted.set(),
             None => {
                 let mut all = RoaringTreemap::new();
@@ -186,16 +197,16 @@ pub(crate) async fn deleted_since(
             }
         };
 
-        for range in ranges(&gone) {
+        for range in ranges(&deleted) {
             let (sources, destinations) = part.ends(range).await?;
             pairs.extend(sources.values().iter().copied().zip(destinations.values().iter().copied()));
         }
     }
 
-    Ok(Some((pairs, first..left)))
+    Ok(Some((pairs, first..remaining)))
 }
 
-/// Returns a set as ranges of bounded length.
+/// Splits a set into runs of consecutive ordinals, at most [`BATCH_ROWS`] each.
 fn ranges(set: &RoaringTreemap) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for value in set {
@@ -222,7 +233,7 @@ impl EdgePart {
     }
 }
 
-/// Streams the live edges of parts from `skip` on, part by part in the order of sources: both ends, and columns.
+/// Streams the live edges of `parts[skip..]`, each part sorted by source: source, destination, properties.
 pub(crate) fn all_edges(
     parts: Arc<EdgeParts>,
     skip: usize,
@@ -241,8 +252,8 @@ pub(crate) fn all_edges(
                     let batch = move |rows: crate::store::base::edges::EdgeBaseRows| {
                         let ends = [Arc::new(rows.vertices) as ArrayRef, Arc::new(rows.neighbors)];
                         let columns = ends.into_iter().chain(rows.columns).collect();
-                        let batch =
-                            edge_batch(&fields, columns).and_then(|batch| left(&batch, rows.first, &deleted));
+                        let batch = edge_batch(&fields, columns);
+                        let batch = batch.and_then(|batch| without_deleted(&batch, rows.first, &deleted));
                         std::future::ready(batch)
                     };
                     rows.and_then(batch).boxed()
@@ -251,7 +262,7 @@ pub(crate) fn all_edges(
                     let batch = of_delta(delta, &fields).await?;
                     let pieces = (0..batch.num_rows()).step_by(BATCH_ROWS).map(|start| {
                         let rows = BATCH_ROWS.min(batch.num_rows() - start);
-                        left(&batch.slice(start, rows), start as u64, &deleted)
+                        without_deleted(&batch.slice(start, rows), start as u64, &deleted)
                     });
                     futures::stream::iter(pieces.collect::<Vec<_>>()).boxed()
                 }
@@ -270,12 +281,13 @@ async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch>
     edge_batch(fields, ends.chain(properties).collect())
 }
 
-/// Returns the live edges of ordinals from `first` on.
-fn left(batch: &RecordBatch, first: u64, deleted: &DeletionSet) -> Result<RecordBatch> {
+/// Drops deleted rows; `first` is the ordinal of the first row.
+fn without_deleted(batch: &RecordBatch, first: u64, deleted: &DeletionSet) -> Result<RecordBatch> {
     let range = first..first + batch.num_rows() as u64;
     if deleted.count(&range) == 0 {
         return Ok(batch.clone());
     }
+
     let kept: BooleanArray = range.map(|ordinal| Some(!deleted.contains(ordinal))).collect();
-    filter_record_batch(batch, &kept).map_err(|error| arrow_error("edges that are left", error))
+    filter_record_batch(batch, &kept).map_err(|error| arrow_error("filtering deleted edges", error))
 }

@@ -13,7 +13,7 @@ use stylobate_storage::{CopyChange, ReadThrough};
 
 use super::{
     headers::{descriptive_headers, folder_only_headers, refuse_acl, refuse_unsupported},
-    ingest::{self, UploadBody, to_its_end},
+    ingest::{self, UploadBody, run_detached},
     put::writable_path,
     tagging::read_tags,
 };
@@ -109,14 +109,14 @@ pub(crate) async fn copy_object(
         let described = if replace { described } else { DescriptiveHeaders { storage_class, ..of_source } };
 
         let mut options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
-        let mut incoming = UploadBody::of_object(opened.result);
+        let mut incoming = UploadBody::from_object(opened.result);
         if is_folder {
             let tags = match source.reader.origin().folder().filter(|_| !retagged) {
                 Some(folder) => Some(read_tags(folder, from.clone()).await?),
                 None => input.tagging.clone().filter(|_| retagged),
             };
             let kept = FolderOnlyHeaders { tagging: tags.as_deref(), ..folder_only }.to_kept()?;
-            incoming = incoming.keeping(&kept);
+            incoming = incoming.with_kept_headers(&kept);
             options.extensions.insert(kept);
         }
         ingest::store(&door.memory, &target.reader, &to, incoming, options).await?;
@@ -137,7 +137,7 @@ async fn copy_within(reader: &ReadThrough, from: &Path, to: &Path, options: Copy
     let reader = reader.clone();
     let from = from.clone();
     let to = to.clone();
-    to_its_end(async move { reader.copy_opts(&from, &to, options).await }).await
+    run_detached(async move { reader.copy_opts(&from, &to, options).await }).await
 }
 
 /// Returns the bucket and key of the source.

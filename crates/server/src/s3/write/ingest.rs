@@ -1,7 +1,7 @@
 //! Writes bytes to an origin: verified, within memory limits, and all or nothing.
 //!
-//! Up to [`WHOLE`] bytes are buffered and put in one request, so that nothing appears at the origin before the bytes
-//! are verified. A larger object is uploaded in parts while it arrives, and the parts are joined only after the
+//! Up to [`MAX_WHOLE_PUT_BYTES`] are buffered and put in one request, so that nothing appears at the origin before the
+//! bytes are verified. A larger object is uploaded in parts while it arrives, and the parts are joined only after the
 //! verification. If uploads have little memory, parts are smaller and fewer are in flight.
 
 use std::time::Duration;
@@ -30,19 +30,19 @@ use crate::s3::{
 };
 
 /// Maximum bytes put in one request.
-const WHOLE: u64 = 32 * MIB;
+const MAX_WHOLE_PUT_BYTES: u64 = 32 * MIB;
 
 /// Maximum bytes of each part of a larger object.
-const PART: u64 = 16 * MIB;
+const MAX_PART_BYTES: u64 = 16 * MIB;
 
 /// Maximum parts in flight while the next one arrives.
-const PARTS_IN_FLIGHT: u64 = 4;
+const MAX_PARTS_IN_FLIGHT: u64 = 4;
 
 /// Maximum time that a client may stall in the middle of a body, since other uploads wait for its memory.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of an object in one PUT, as in S3.
-const MAX_PUT: u64 = 5 * 1024 * MIB;
+const MAX_PUT_BYTES: u64 = 5 * 1024 * MIB;
 
 /// Bytes to upload.
 pub(crate) struct UploadBody {
@@ -58,7 +58,7 @@ pub(crate) struct UploadBody {
 
 impl UploadBody {
     /// Creates the upload from the body of a request, with its announced length.
-    pub(crate) fn of_request(
+    pub(crate) fn from_request(
         body: Option<StreamingBlob>,
         length: Option<i64>,
         verifier: BodyVerifier,
@@ -75,7 +75,7 @@ impl UploadBody {
     }
 
     /// Creates the upload from an object that is copied.
-    pub(crate) fn of_object(object: GetResult) -> Self {
+    pub(crate) fn from_object(object: GetResult) -> Self {
         let length = Some(object.range.end - object.range.start);
         let body = object.into_stream().map_err(error::from_store).boxed();
         let verifier = BodyVerifier::default();
@@ -84,7 +84,7 @@ impl UploadBody {
     }
 
     /// Keeps the MD5 of the bytes as the object's ETag, and their checksums.
-    pub(crate) fn keeping(mut self, kept: &KeptHeaders) -> Self {
+    pub(crate) fn with_kept_headers(mut self, kept: &KeptHeaders) -> Self {
         self.verifier.want_md5();
         self.kept = Some(kept.clone());
         self
@@ -116,7 +116,7 @@ impl UploadBody {
         };
 
         self.received += bytes.len() as u64;
-        if self.received > self.length.unwrap_or(MAX_PUT) {
+        if self.received > self.length.unwrap_or(MAX_PUT_BYTES) {
             return Err(match self.length {
                 Some(_) => error::incomplete_body(),
                 None => too_large(),
@@ -128,25 +128,25 @@ impl UploadBody {
     }
 
     /// Buffers bytes until all have arrived, or more than `limit` have.
-    async fn gather(&mut self, limit: u64) -> S3Result<PartBuffer> {
-        let mut held = PartBuffer::default();
-        while held.len() <= limit {
+    async fn buffer_until(&mut self, limit: u64) -> S3Result<PartBuffer> {
+        let mut buffered = PartBuffer::default();
+        while buffered.len() <= limit {
             match self.next().await? {
-                Some(bytes) => held.push(bytes),
+                Some(bytes) => buffered.push(bytes),
                 None => break,
             }
         }
-        Ok(held)
+        Ok(buffered)
     }
 
     /// Returns all bytes, at most `limit`, once they have been verified.
-    pub(crate) async fn whole(mut self, limit: u64) -> S3Result<(PutPayload, Checksum)> {
-        let mut held = self.gather(limit).await?;
+    pub(crate) async fn into_verified_payload(mut self, limit: u64) -> S3Result<(PutPayload, Checksum)> {
+        let mut buffered = self.buffer_until(limit).await?;
         if !self.ended {
             return Err(too_large());
         }
         let checksum = self.verify()?;
-        Ok((held.take(u64::MAX), checksum))
+        Ok((buffered.take(u64::MAX), checksum))
     }
 }
 
@@ -158,22 +158,23 @@ fn too_large() -> s3s::S3Error {
 #[derive(Clone, Copy, Debug)]
 struct PartSizing {
     /// Bytes that are buffered before the upload is split into parts.
-    whole: u64,
+    buffer_bytes: u64,
     /// Bytes of each part but the last.
-    part: u64,
+    part_bytes: u64,
     /// Parts in flight while the next one arrives.
-    ahead: usize,
+    parts_in_flight: usize,
     /// Maximum bytes held in memory.
-    room: u64,
+    memory_bytes: u64,
 }
 
 impl PartSizing {
     /// Returns the sizes for an upload that may hold `share` bytes.
     fn within(share: u64) -> Self {
-        let room = share.clamp(MIN_PART, WHOLE + PARTS_IN_FLIGHT * PART);
-        let part = (room / 4).clamp(MIN_PART, PART);
-        let ahead = (room / part - 1).min(PARTS_IN_FLIGHT) as usize;
-        Self { whole: room.min(WHOLE), part, ahead, room }
+        let memory_bytes = share.clamp(MIN_PART, MAX_WHOLE_PUT_BYTES + MAX_PARTS_IN_FLIGHT * MAX_PART_BYTES);
+        let buffer_bytes = memory_bytes.min(MAX_WHOLE_PUT_BYTES);
+        let part_bytes = (memory_bytes / 4).clamp(MIN_PART, MAX_PART_BYTES);
+        let parts_in_flight = (memory_bytes / part_bytes - 1).min(MAX_PARTS_IN_FLIGHT) as usize;
+        Self { buffer_bytes, part_bytes, parts_in_flight, memory_bytes }
     }
 }
 
@@ -191,46 +192,46 @@ pub(crate) async fn store(
     mut incoming: UploadBody,
     options: PutOptions,
 ) -> S3Result<StoredObject> {
-    if incoming.length.is_some_and(|length| length > MAX_PUT) {
+    if incoming.length.is_some_and(|length| length > MAX_PUT_BYTES) {
         return Err(too_large());
     }
-    let limit = memory.max_upload_bytes().min(WHOLE);
+    let limit = memory.max_upload_bytes().min(MAX_WHOLE_PUT_BYTES);
     // A folder checks the condition when it renames the object into place, regardless of its size.
     let conditional = options.mode != PutMode::Overwrite && reader.origin().folder().is_none();
     if conditional && incoming.length.is_some_and(|length| length > limit) {
         return Err(large_and_conditional(limit));
     }
 
-    let cut = PartSizing::within(memory.share());
+    let sizing = PartSizing::within(memory.share());
     let small = incoming.length.filter(|length| *length <= limit);
-    let _memory = memory.take(small.unwrap_or(cut.room)).await?;
-    let held = incoming.gather(small.unwrap_or(cut.whole)).await?;
+    let _memory = memory.take(small.unwrap_or(sizing.memory_bytes)).await?;
+    let buffered = incoming.buffer_until(small.unwrap_or(sizing.buffer_bytes)).await?;
     if !incoming.ended {
         if conditional {
-            return Err(large_and_conditional(cut.whole));
+            return Err(large_and_conditional(sizing.buffer_bytes));
         }
         let PutOptions { mode, tags, attributes, mut extensions } = options;
         extensions.insert(UploadMode(mode));
         let options = PutMultipartOptions { tags, attributes, extensions };
         let upload = reader.put_multipart_opts(path, options).await.map_err(error::from_write)?;
-        return send_in_parts(upload, incoming, held, cut).await;
+        return send_in_parts(upload, incoming, buffered, sizing).await;
     }
 
-    put_whole(reader, path, incoming, held, options).await
+    put_whole(reader, path, incoming, buffered, options).await
 }
 
 async fn put_whole(
     reader: &ReadThrough,
     path: &Path,
     mut incoming: UploadBody,
-    mut held: PartBuffer,
+    mut buffered: PartBuffer,
     options: PutOptions,
 ) -> S3Result<StoredObject> {
     let checksum = incoming.verify()?;
     let reader = reader.clone();
     let path = path.clone();
-    let payload = held.take(u64::MAX);
-    let result = to_its_end(async move { reader.put_opts(&path, payload, options).await }).await?;
+    let payload = buffered.take(u64::MAX);
+    let result = run_detached(async move { reader.put_opts(&path, payload, options).await }).await?;
     Ok(StoredObject { result, checksum })
 }
 
@@ -242,20 +243,21 @@ pub(crate) async fn store_part(
     incoming: UploadBody,
 ) -> S3Result<(String, Checksum)> {
     let kept = KeptHeaders::default();
-    let incoming = if reader.origin().folder().is_some() { incoming.keeping(&kept) } else { incoming };
+    let incoming =
+        if reader.origin().folder().is_some() { incoming.with_kept_headers(&kept) } else { incoming };
     let Some(length) = incoming.length else {
         return Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."));
     };
-    if length > MAX_PUT {
+    if length > MAX_PUT_BYTES {
         return Err(too_large());
     }
 
     if length > memory.share() {
-        let cut = PartSizing::within(memory.share());
-        let memory = memory.take(cut.room).await?;
+        let sizing = PartSizing::within(memory.share());
+        let memory = memory.take(sizing.memory_bytes).await?;
         let part = reader.begin_part(path, upload, number, kept.clone()).await;
         if let Some(part) = part.map_err(|failed| error::from_storage(&failed))? {
-            let stored = send_in_parts(part, incoming, PartBuffer::default(), cut).await?;
+            let stored = send_in_parts(part, incoming, PartBuffer::default(), sizing).await?;
             return Ok((stored.result.e_tag.unwrap_or_default(), stored.checksum));
         }
         drop(memory);
@@ -265,14 +267,14 @@ pub(crate) async fn store_part(
         return Err(large_part(memory.max_upload_bytes()));
     }
     let _memory = memory.take(length).await?;
-    let (payload, checksum) = incoming.whole(length).await?;
+    let (payload, checksum) = incoming.into_verified_payload(length).await?;
     let uploaded = reader.upload_part(path, upload, number, (payload, kept)).await;
     Ok((uploaded.map_err(|failed| error::from_storage(&failed))?, checksum))
 }
 
 /// Completes a change at an origin even if the client disconnects. An abandoned write may still have been carried
 /// out, so the cache must be invalidated after it in any case.
-pub(crate) async fn to_its_end<T: Send + 'static>(
+pub(crate) async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> S3Result<T> {
     match tokio::spawn(traced(work)).await {
@@ -287,16 +289,16 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
 async fn send_in_parts(
     upload: Box<dyn MultipartUpload>,
     mut incoming: UploadBody,
-    mut held: PartBuffer,
-    cut: PartSizing,
+    mut buffered: PartBuffer,
+    sizing: PartSizing,
 ) -> S3Result<StoredObject> {
     let mut upload = AbortOnDrop(Some(upload));
     let mut parts = JoinSet::new();
     loop {
-        while held.len() >= cut.part || (incoming.ended && held.len() > 0) {
-            parts.spawn(traced(upload.get()?.put_part(held.take(cut.part))));
-            while parts.len() > cut.ahead {
-                one_done(&mut parts).await?;
+        while buffered.len() >= sizing.part_bytes || (incoming.ended && buffered.len() > 0) {
+            parts.spawn(traced(upload.get()?.put_part(buffered.take(sizing.part_bytes))));
+            while parts.len() > sizing.parts_in_flight {
+                join_one_part(&mut parts).await?;
             }
         }
 
@@ -304,22 +306,25 @@ async fn send_in_parts(
             break;
         }
         if let Some(bytes) = incoming.next().await? {
-            held.push(bytes);
+            buffered.push(bytes);
         }
     }
 
     while !parts.is_empty() {
-        one_done(&mut parts).await?;
+        join_one_part(&mut parts).await?;
     }
     let checksum = incoming.verify()?;
-    let result = to_its_end(upload.complete()).await?;
+    let result = run_detached(upload.complete()).await?;
     Ok(StoredObject { result, checksum })
 }
 
-async fn one_done(parts: &mut JoinSet<object_store::Result<()>>) -> S3Result<()> {
+async fn join_one_part(parts: &mut JoinSet<object_store::Result<()>>) -> S3Result<()> {
     match parts.join_next().await {
         Some(Ok(outcome)) => outcome.map_err(error::from_write),
-        Some(Err(_)) => Err(s3_error!(InternalError)),
+        Some(Err(failed)) => {
+            error::log(&failed);
+            Err(s3_error!(InternalError))
+        }
         None => Ok(()),
     }
 }
@@ -378,22 +383,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_never_holds_more_than_its_room() {
+    fn part_sizes_never_exceed_the_memory() {
         for share in [0, 1, 5, 6, 8, 10, 16, 20, 24, 40, 64, 80, 96, 512].map(|mib| mib * MIB) {
-            let cut = PartSizing::within(share);
-            assert!(cut.room <= share.max(MIN_PART), "{cut:?}");
-            assert!(cut.whole <= cut.room && cut.part >= MIN_PART, "{cut:?}");
-            assert!((cut.ahead as u64 + 1) * cut.part <= cut.room, "{cut:?}");
+            let sizing = PartSizing::within(share);
+            assert!(sizing.memory_bytes <= share.max(MIN_PART), "{sizing:?}");
+            assert!(sizing.buffer_bytes <= sizing.memory_bytes, "{sizing:?}");
+            assert!(sizing.part_bytes >= MIN_PART, "{sizing:?}");
+
+            let parts = sizing.parts_in_flight as u64 + 1;
+            assert!(parts * sizing.part_bytes <= sizing.memory_bytes, "{sizing:?}");
         }
-        assert_eq!(PartSizing::within(512 * MIB).ahead, 4);
+        assert_eq!(PartSizing::within(512 * MIB).parts_in_flight, 4);
     }
 
     #[tokio::test]
-    async fn a_client_that_falls_silent_is_not_waited_for_forever() {
+    async fn a_stalled_body_times_out() {
         let body = futures::stream::iter([Ok(Bytes::from_static(b"a"))]).chain(futures::stream::pending());
-        let mut incoming = UploadBody::of_request(None, Some(2), BodyVerifier::default()).unwrap();
+        let mut incoming = UploadBody::from_request(None, Some(2), BodyVerifier::default()).unwrap();
         (incoming.body, incoming.idle_timeout) = (body.boxed(), Duration::from_millis(10));
-        let failed = incoming.whole(2).await.err().unwrap();
+        let failed = incoming.into_verified_payload(2).await.err().unwrap();
         assert_eq!(failed.code().as_str(), "RequestTimeout");
     }
 }

@@ -94,7 +94,7 @@ pub(crate) async fn upload_part(
     };
 
     let verifier = BodyVerifier::new(ClaimedChecksums { md5: input.content_md5, checksum, ..claims })?;
-    let incoming = UploadBody::of_request(input.body, input.content_length, verifier)?;
+    let incoming = UploadBody::from_request(input.body, input.content_length, verifier)?;
 
     let part = (&path, input.upload_id.as_str(), number);
     let (raw, checksum) = store_part(&door.memory, &bucket.reader, part, incoming).await?;
@@ -138,7 +138,7 @@ pub(crate) async fn upload_part_copy(
     let last_modified = timestamp(object.meta.last_modified);
 
     let part = (&to, input.upload_id.as_str(), number);
-    let (raw, _) = store_part(&door.memory, &target.reader, part, UploadBody::of_object(object)).await?;
+    let (raw, _) = store_part(&door.memory, &target.reader, part, UploadBody::from_object(object)).await?;
     let result = CopyPartResult {
         e_tag: Some(etag::from_origin(&raw)),
         last_modified: Some(last_modified),
@@ -196,7 +196,7 @@ async fn join(
         }
     }
 
-    let memory = door.memory.take(reader.held_to_complete(&input.upload_id)).await?;
+    let memory = door.memory.take(reader.completion_memory_bytes(&input.upload_id)).await?;
     let joining = reader.clone();
     let upload = input.upload_id;
     let target = path.clone();

@@ -53,7 +53,7 @@ pub(crate) async fn put_object(
     };
 
     let verifier = BodyVerifier::new(ClaimedChecksums { md5: input.content_md5, checksum, ..claims })?;
-    let mut incoming = UploadBody::of_request(input.body, input.content_length, verifier)?;
+    let mut incoming = UploadBody::from_request(input.body, input.content_length, verifier)?;
 
     let path = match CheckedKey::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
         CheckedKey::Object(path) => path,
@@ -66,7 +66,7 @@ pub(crate) async fn put_object(
     let mut options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
     if is_folder {
         let kept = folder_only_headers!(input).to_kept()?;
-        incoming = incoming.keeping(&kept);
+        incoming = incoming.with_kept_headers(&kept);
         options.extensions.insert(kept);
     }
 
@@ -113,7 +113,7 @@ async fn mark_folder(incoming: UploadBody) -> S3Result<S3Response<PutObjectOutpu
         return Err(refused());
     }
 
-    let (payload, checksum) = incoming.whole(1 << 10).await?;
+    let (payload, checksum) = incoming.into_verified_payload(1 << 10).await?;
     match payload.content_length() {
         0 => Ok(answer(Some(ETag::Strong(EMPTY.to_owned())), checksum)),
         _ => Err(refused()),
