@@ -17,6 +17,7 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan, aggregates::AggregateExec, filter::FilterExec, projection::ProjectionExec,
+        replace_children_if_necessary,
     },
 };
 
@@ -66,7 +67,7 @@ impl PhysicalOptimizerRule for FolderPartitions {
             if !is_changed {
                 return Ok(Transformed::no(node));
             }
-            node.with_new_children(children).map(Transformed::yes)
+            replace_children_if_necessary(node, children).map(Transformed::yes)
         })?;
         Ok(partitioned.data)
     }
@@ -148,7 +149,7 @@ fn scan_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(&Arc<dyn
 /// Returns a plan in which each operator has one input with another leaf.
 fn with_scan(plan: &Arc<dyn ExecutionPlan>, scan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match plan.children().as_slice() {
-        [child] => plan.clone().with_new_children(vec![with_scan(child, scan)?]),
+        [child] => replace_children_if_necessary(plan.clone(), vec![with_scan(child, scan)?]),
         _ => Ok(scan),
     }
 }
