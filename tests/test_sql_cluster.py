@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from servers import Bucket, environment, stylobate
+from servers import Bucket, Origin, environment, stylobate
 from sql_answers import POSTGRES_NULL_ORDER, DuckDB, Row
 from test_cluster import IDS, Cluster
 from test_sql_answers import streams
@@ -31,11 +36,53 @@ CANNOT_DISTRIBUTE = pytest.StashKey[bool]()
 TABLES = [(benchmark, format) for benchmark in SCALES for format in ("parquet", "orc")]
 
 
+# Tables in folders by day, and the number of days.
+DAYS = {"sales": 31, "returns": 24, "few": 3}
+# Queries over them. Without exchange of rows: those that only need rows of one day together.
+WITHOUT_EXCHANGE = [
+    "SELECT sold, count(*), sum(amount) FROM sales GROUP BY sold",
+    "SELECT mode, sold, count(*), sum(amount) FROM sales GROUP BY mode, sold",
+    "SELECT sold, count(DISTINCT mode) FROM sales WHERE amount > 0 GROUP BY sold",
+    "SELECT sold, id FROM (SELECT *, row_number() OVER (PARTITION BY sold ORDER BY id) n FROM sales) s WHERE n <= 2",
+    "SELECT s.sold, count(*), sum(r.amount) FROM sales s JOIN returns r ON s.sold = r.sold GROUP BY s.sold",
+    "SELECT sold, max(n) FROM (SELECT mode, sold, count(*) n FROM sales GROUP BY mode, sold) s GROUP BY sold",
+    "SELECT sold, sum(n) FROM (SELECT sold, count(*) n FROM sales GROUP BY sold"
+    " UNION ALL SELECT sold, count(*) n FROM returns GROUP BY sold) s GROUP BY sold",
+]
+WITH_EXCHANGE = [
+    "SELECT sold, mode, count(*) FROM few GROUP BY sold, mode",
+    "SELECT mode, count(*) FROM sales GROUP BY mode",
+    "SELECT sold, mode, count(*) FROM sales GROUP BY ROLLUP (sold, mode)",
+    "SELECT s.sold a, r.sold b, count(*) FROM sales s FULL JOIN returns r ON s.sold = r.sold GROUP BY s.sold, r.sold",
+    "SELECT s.sold, count(*), sum(r.amount) FROM sales s JOIN (SELECT DISTINCT CAST(sold AS date) d, amount FROM returns) r"
+    " ON s.sold = r.d AND s.amount > r.amount GROUP BY s.sold",
+]
+
+
+def write_days(lake: Path) -> None:
+    """Writes tables in folders by day, the last of which has no day."""
+    numbers = random.Random(24)
+    for table, days in DAYS.items():
+        for day in range(days):
+            name = "__HIVE_DEFAULT_PARTITION__" if day == days - 1 else f"2024-01-{day + 1:02}"
+            folder = lake / table / f"sold={name}"
+            folder.mkdir(parents=True)
+            for file in range(2):
+                rows = {
+                    "id": range(file * 100, file * 100 + 60),
+                    "mode": [numbers.choice(["AIR", "SHIP", "RAIL", None]) for _ in range(60)],
+                    "amount": [numbers.randint(-50, 50) for _ in range(60)],
+                }
+                pq.write_table(pa.table(rows), folder / f"{file}.parquet", row_group_size=20)
+
+
 class SqlCluster(Cluster):
-    """Three nodes whose bucket has the tables of a benchmark, each in several files, and DuckDB over the same rows."""
+    """Three nodes over a bucket of an S3 server, which has the tables of a benchmark, each in several files, and DuckDB
+    over the same rows. Nodes do not share the files of a folder, so with one a single node would read all tables."""
 
     def __init__(self, folder: Path, benchmark: str, format: str) -> None:
-        lake = folder / "lake"
+        self.origin = Origin(folder / "origin", folder / "origin.log")
+        lake = self.origin.bucket("lake")
         scale = os.environ.get("STYLOBATE_SQL_SCALE", SCALES[benchmark])
         command = [stylobate(), "generate", benchmark, "--scale", scale, "--durability", "none", "--quiet"]
         whole = [*command, "--output", folder / "whole"]
@@ -44,11 +91,20 @@ class SqlCluster(Cluster):
             split += ["--row-group-rows", "5000" if scale == SCALES[benchmark] else "100000"]
         for generate in (whole, split):
             subprocess.run(generate, check=True, env=environment(), timeout=60 * MINUTES)
+        write_days(lake)
         # A file modified less than 2 s ago has no version.
         time.sleep(2.1)
-        super().__init__(folder, "--flight", "127.0.0.1:0", bucket=Bucket("lake", str(lake)))
+        super().__init__(folder, "--flight", "127.0.0.1:0", bucket=Bucket.of_origin(self.origin.endpoint, "lake"))
+        self.days = duckdb.connect()
+        for table in DAYS:
+            files = f"read_parquet('{lake / table}/*/*.parquet', hive_partitioning = true)"
+            self.days.execute(f"CREATE VIEW {table} AS SELECT * FROM {files}")
         self.database = DuckDB(benchmark, folder / "whole", null_order=POSTGRES_NULL_ORDER)
         self.wait_for_all()
+
+    def stop(self) -> None:
+        super().stop()
+        self.origin.kill()
 
     def ask(self, id: str, sql: str) -> list[Row] | str:
         """Returns the rows of a query at a node, or the error of the command."""
@@ -70,14 +126,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     table, key = ("lineitem", "l_shipmode") if benchmark == "tpch" else ("store_sales", "ss_item_sk")
     plan = with_nodes.ask("a", f"EXPLAIN SELECT {key}, count(*) FROM {table} GROUP BY {key}")
     if "Stage" not in str(plan):
-        for node in with_nodes.nodes.values():
-            node.kill()
+        with_nodes.stop()
         request.config.stash[CANNOT_DISTRIBUTE] = True
         pytest.skip(WITHOUT_FEATURE)
     yield with_nodes
     with_nodes.database.close()
-    for node in with_nodes.nodes.values():
-        node.kill()
+    with_nodes.stop()
 
 
 @pytest.mark.parametrize("cluster", TABLES, indirect=True, ids="-".join)
@@ -89,6 +143,22 @@ def test_queries_at_any_node_have_the_answers_of_duckdb(cluster: SqlCluster) -> 
         if difference is not None:
             wrong[number] = difference
     assert not wrong
+
+
+def test_all_nodes_read_a_table(cluster: SqlCluster) -> None:
+    plan = str(cluster.ask("a", "EXPLAIN SELECT sum(l_quantity) FROM lineitem"))
+    read = re.findall(r"t(\d): DataSourceExec: .*?row_groups=(\d+)/", plan)
+    assert sorted(task for task, row_groups in read if int(row_groups) > 0) == ["0", "1", "2"], plan
+
+
+@pytest.mark.parametrize("query", WITHOUT_EXCHANGE + WITH_EXCHANGE)
+def test_rows_are_exchanged_only_if_no_node_has_all_of_a_day(cluster: SqlCluster, query: str) -> None:
+    found = cluster.ask("b", query)
+    assert not isinstance(found, str), found
+    assert Counter(map(str, found)) == Counter(str(row) for row in cluster.days.sql(query).fetchall())
+    plan = str(cluster.ask("b", f"EXPLAIN {query}"))
+    assert ("NetworkShuffle" in plan) == (query in WITH_EXCHANGE), plan
+    assert ("partitioned_by=sold" in plan) or query in WITH_EXCHANGE, plan
 
 
 def test_a_wrong_statement_is_one_line_and_exit_code_2(cluster: SqlCluster) -> None:

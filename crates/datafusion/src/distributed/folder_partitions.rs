@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::{
     common::{
-        Result,
+        JoinType, Result,
         config::ConfigOptions,
         tree_node::{Transformed, TreeNode},
     },
@@ -16,17 +16,23 @@ use datafusion::{
     physical_expr::{Distribution, PhysicalExpr, expressions::Column},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ExecutionPlan, aggregates::AggregateExec, filter::FilterExec, projection::ProjectionExec,
+        ExecutionPlan,
+        aggregates::AggregateExec,
+        filter::FilterExec,
+        joins::{HashJoinExec, PartitionMode},
+        projection::ProjectionExec,
         replace_children_if_necessary,
     },
 };
 
 use super::{leaf::named_scan, nodes::QueryNodes};
+use crate::tables::source::ScanSource;
 
 /// Partitions scans by the values of partition folders. Must run before `EnsureRequirements`, which adds exchanges.
 ///
 /// A scan is partitioned so if an operator above requires the partitioning, and if there are at least as many values as
-/// partitions on all nodes: with fewer, some partitions would always be empty.
+/// partitions on all nodes: with fewer, some partitions would always be empty. Sources that only one node can read are
+/// left alone.
 #[derive(Debug)]
 pub(super) struct FolderPartitions {
     nodes: Arc<dyn QueryNodes>,
@@ -59,7 +65,7 @@ impl PhysicalOptimizerRule for FolderPartitions {
             let mut children: Vec<Arc<dyn ExecutionPlan>> = node.children().into_iter().cloned().collect();
             let mut is_changed = false;
             for (child, keys) in children.iter_mut().zip(required_keys(&node)) {
-                if let Some(partitioned) = partitioned_by_one_of(child, &keys, min_values)? {
+                if let Some(partitioned) = self.partitioned_by_one_of(child, &keys, min_values)? {
                     *child = partitioned;
                     is_changed = true;
                 }
@@ -91,67 +97,84 @@ fn required_keys(node: &Arc<dyn ExecutionPlan>) -> Vec<Vec<Arc<dyn PhysicalExpr>
     keys.collect()
 }
 
-/// Returns the plan with its scan partitioned by the first of the keys for which that is possible; `None` if there is
-/// none, or if the scan is already partitioned by one of them.
-fn partitioned_by_one_of(
-    plan: &Arc<dyn ExecutionPlan>,
-    keys: &[Arc<dyn PhysicalExpr>],
-    min_values: usize,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let columns: Vec<usize> = keys.iter().filter_map(column_index).collect();
-    let is_partitioned = |column: &usize| {
-        scan_column(plan, *column)
-            .and_then(|(scan, position)| {
-                Some(named_scan(scan)?.0.partition_column_position() == Some(position))
-            })
-            .unwrap_or_default()
-    };
-    if columns.iter().any(is_partitioned) {
-        return Ok(None);
-    }
-
-    for column in columns {
-        let Some((scan, position)) = scan_column(plan, column) else { continue };
-        let Some((source, _)) = named_scan(scan) else { continue };
-        if let Some(source) = source.partitioned_by(position, min_values)? {
-            return with_scan(plan, DataSourceExec::from_data_source(source)).map(Some);
+impl FolderPartitions {
+    /// Returns the plan with its scan partitioned by the first of the keys for which that is possible; `None` if there is
+    /// none, or if the scan is already partitioned by one of them.
+    fn partitioned_by_one_of(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        keys: &[Arc<dyn PhysicalExpr>],
+        min_values: usize,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let columns: Vec<usize> = keys.iter().filter_map(column_index).collect();
+        let found: Vec<_> = columns.iter().filter_map(|column| scan_column(plan, *column)).collect();
+        if found.iter().any(|(scan, position)| scan.partition_column_position() == Some(*position)) {
+            return Ok(None);
         }
+
+        for column in columns {
+            let Some((scan, position)) = scan_column(plan, column) else { continue };
+            let names = scan.table.source_names().unwrap_or_default();
+            if !names.iter().all(|name| self.nodes.is_shared(name)) {
+                continue;
+            }
+            if let Some(scan) = scan.partitioned_by(position, min_values)? {
+                return with_scan(plan, column, DataSourceExec::from_data_source(scan)).map(Some);
+            }
+        }
+        Ok(None)
     }
-    Ok(None)
 }
 
-/// Returns the leaf below operators with one input that return a column, by position, as it is, and the column's
-/// position there; `None` if another operator is between.
-fn scan_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
-    if plan.children().is_empty() {
-        return Some((plan, column));
+/// Returns the scan that a column, by position, is read from, and the column's position there; `None` if other nodes
+/// cannot open it, or if an operator between may change rows of one value, or the partition of a row.
+fn scan_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(&ScanSource, usize)> {
+    if let Some((scan, _)) = named_scan(plan) {
+        return Some((scan, column));
     }
+    let (child, column) = input_column(plan, column)?;
+    scan_column(plan.children().get(child)?, column)
+}
 
-    let input = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        column_index(&projection.expr().get(column)?.expr)?
-    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        match filter.projection().as_ref() {
-            Some(projected) => *projected.get(column)?,
-            None => column,
-        }
-    } else {
-        let aggregate = plan.downcast_ref::<AggregateExec>()?;
+/// Returns the plan with another scan in place of the one that a column, by position, is read from.
+fn with_scan(
+    plan: &Arc<dyn ExecutionPlan>,
+    column: usize,
+    scan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some((child, column)) = input_column(plan, column) else { return Ok(scan) };
+    let mut children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
+    if let Some(child) = children.get_mut(child) {
+        *child = with_scan(child, column, scan)?;
+    }
+    replace_children_if_necessary(plan.clone(), children)
+}
+
+/// Returns the child whose column an operator returns as it is, and its position there, given the position in the output.
+/// The operator's rows are in the partitions of that child.
+fn input_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, usize)> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return Some((0, column_index(&projection.expr().get(column)?.expr)?));
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let projection = filter.projection().as_ref();
+        return Some((0, projection.map_or(Some(column), |columns| columns.get(column).copied())?));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         // Grouping sets return nulls in place of some values of their keys.
         let groups = Some(aggregate.group_expr()).filter(|groups| !groups.has_grouping_set())?;
-        column_index(&groups.expr().get(column)?.0)?
-    };
-    match plan.children().as_slice() {
-        [child] => scan_column(child, input),
-        _ => None,
+        return Some((0, column_index(&groups.expr().get(column)?.0)?));
     }
-}
 
-/// Returns a plan in which each operator has one input with another leaf.
-fn with_scan(plan: &Arc<dyn ExecutionPlan>, scan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    match plan.children().as_slice() {
-        [child] => replace_children_if_necessary(plan.clone(), vec![with_scan(child, scan)?]),
-        _ => Ok(scan),
+    // Each task has all rows of the left side.
+    let join = plan.downcast_ref::<HashJoinExec>()?;
+    let is_broadcast = *join.partition_mode() == PartitionMode::CollectLeft;
+    if !is_broadcast || *join.join_type() != JoinType::Inner {
+        return None;
     }
+    let column = join.projection.as_ref().map_or(Some(column), |columns| columns.get(column).copied())?;
+    let right = column.checked_sub(join.left().schema().fields().len())?;
+    Some((1, right))
 }
 
 /// Returns the position of the column that an expression returns as it is.

@@ -25,6 +25,10 @@ pub trait QueryNodes: fmt::Debug + Send + Sync + 'static {
     /// Returns the worker that reads a byte of an object in a named source; `None` if any worker may.
     fn home(&self, source: &str, path: &str, offset: u64) -> Option<Url>;
 
+    /// Returns whether all workers read the same objects from a named source. The row groups of others are read by their
+    /// homes alone.
+    fn is_shared(&self, source: &str) -> bool;
+
     /// Records that a worker did not answer.
     fn failed(&self, worker: &Url);
 }
@@ -84,6 +88,10 @@ impl QueryNodes for WorkerList {
         let ranked = view.rank(PathHash::of(source, path).stripe_at(offset), view.nodes().len());
         let mut urls = ranked.into_iter().filter_map(|node| self.urls.get(node.id().as_str()));
         urls.find(|url| self.failures.is_up(url)).cloned()
+    }
+
+    fn is_shared(&self, _source: &str) -> bool {
+        true
     }
 
     fn failed(&self, worker: &Url) {

@@ -53,8 +53,7 @@ impl QueryNodes for ClusterNodes {
     }
 
     fn home(&self, source: &str, path: &str, offset: u64) -> Option<Url> {
-        let bucket = source.split('/').next().unwrap_or(source);
-        let homes = self.cluster.query_homes(bucket, path, offset);
+        let homes = self.cluster.query_homes(bucket_of(source), path, offset);
         if homes.is_empty() {
             // The bucket is not shared, so only this node can read it.
             return self.worker(&self.cluster.own_query_url()?);
@@ -63,10 +62,19 @@ impl QueryNodes for ClusterNodes {
         homes.iter().filter(|home| workers.contains(home)).find_map(|home| self.worker(home))
     }
 
+    fn is_shared(&self, source: &str) -> bool {
+        !self.cluster.query_homes(bucket_of(source), "", 0).is_empty()
+    }
+
     fn failed(&self, worker: &Url) {
         self.failures.add(worker.clone());
         self.cluster.query_failed(worker.as_str());
     }
+}
+
+/// Returns the bucket of a named source.
+fn bucket_of(source: &str) -> &str {
+    source.split_once('/').map_or(source, |(bucket, _)| bucket)
 }
 
 /// Connects to the Flight doors of other nodes, over TLS if the doors have a certificate, and signs each call.
