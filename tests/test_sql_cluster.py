@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from servers import Bucket, Origin, environment, stylobate
+from servers import Bucket, Node, environment, stylobate
 from sql_answers import POSTGRES_NULL_ORDER, DuckDB, Row
 from test_cluster import IDS, Cluster
 from test_sql_answers import streams
@@ -44,7 +44,9 @@ WITHOUT_EXCHANGE = [
     "SELECT mode, sold, count(*), sum(amount) FROM sales GROUP BY mode, sold",
     "SELECT sold, count(DISTINCT mode) FROM sales WHERE amount > 0 GROUP BY sold",
     "SELECT sold, id FROM (SELECT *, row_number() OVER (PARTITION BY sold ORDER BY id) n FROM sales) s WHERE n <= 2",
-    "SELECT s.sold, count(*), sum(r.amount) FROM sales s JOIN returns r ON s.sold = r.sold GROUP BY s.sold",
+    "SELECT s.sold, count(*), sum(s.id), sum(s.amount) FROM sales s JOIN returns r ON s.sold = r.sold GROUP BY s.sold",
+    "SELECT s.sold, count(*), sum(r.amount) FROM sales s JOIN (SELECT DISTINCT CAST(sold AS date) d, amount FROM returns) r"
+    " ON s.sold = r.d AND s.amount > r.amount GROUP BY s.sold",
     "SELECT sold, max(n) FROM (SELECT mode, sold, count(*) n FROM sales GROUP BY mode, sold) s GROUP BY sold",
     "SELECT sold, sum(n) FROM (SELECT sold, count(*) n FROM sales GROUP BY sold"
     " UNION ALL SELECT sold, count(*) n FROM returns GROUP BY sold) s GROUP BY sold",
@@ -54,8 +56,6 @@ WITH_EXCHANGE = [
     "SELECT mode, count(*) FROM sales GROUP BY mode",
     "SELECT sold, mode, count(*) FROM sales GROUP BY ROLLUP (sold, mode)",
     "SELECT s.sold a, r.sold b, count(*) FROM sales s FULL JOIN returns r ON s.sold = r.sold GROUP BY s.sold, r.sold",
-    "SELECT s.sold, count(*), sum(r.amount) FROM sales s JOIN (SELECT DISTINCT CAST(sold AS date) d, amount FROM returns) r"
-    " ON s.sold = r.d AND s.amount > r.amount GROUP BY s.sold",
 ]
 
 
@@ -77,12 +77,11 @@ def write_days(lake: Path) -> None:
 
 
 class SqlCluster(Cluster):
-    """Three nodes over a bucket of an S3 server, which has the tables of a benchmark, each in several files, and DuckDB
-    over the same rows. Nodes do not share the files of a folder, so with one a single node would read all tables."""
+    """Three nodes over the bucket of another node, which has the tables of a benchmark, each in several files, and DuckDB
+    over the same rows. Nodes do not share the files of a folder: over a folder, one of them would read all tables."""
 
     def __init__(self, folder: Path, benchmark: str, format: str) -> None:
-        self.origin = Origin(folder / "origin", folder / "origin.log")
-        lake = self.origin.bucket("lake")
+        lake = folder / "lake"
         scale = os.environ.get("STYLOBATE_SQL_SCALE", SCALES[benchmark])
         command = [stylobate(), "generate", benchmark, "--scale", scale, "--durability", "none", "--quiet"]
         whole = [*command, "--output", folder / "whole"]
@@ -94,6 +93,7 @@ class SqlCluster(Cluster):
         write_days(lake)
         # A file modified less than 2 s ago has no version.
         time.sleep(2.1)
+        self.origin = Node(folder / "origin", [Bucket("lake", str(lake))])
         super().__init__(folder, "--flight", "127.0.0.1:0", bucket=Bucket.of_origin(self.origin.endpoint, "lake"))
         self.days = duckdb.connect()
         for table in DAYS:
@@ -145,10 +145,11 @@ def test_queries_at_any_node_have_the_answers_of_duckdb(cluster: SqlCluster) -> 
     assert not wrong
 
 
-def test_all_nodes_read_a_table(cluster: SqlCluster) -> None:
+def test_several_nodes_read_a_table(cluster: SqlCluster) -> None:
     plan = str(cluster.ask("a", "EXPLAIN SELECT sum(l_quantity) FROM lineitem"))
     read = re.findall(r"t(\d): DataSourceExec: .*?row_groups=(\d+)/", plan)
-    assert sorted(task for task, row_groups in read if int(row_groups) > 0) == ["0", "1", "2"], plan
+    # Homes of six files are random: one node may have none of them.
+    assert sum(int(row_groups) > 0 for _, row_groups in read) >= 2, plan
 
 
 @pytest.mark.parametrize("query", WITHOUT_EXCHANGE + WITH_EXCHANGE)
