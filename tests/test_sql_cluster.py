@@ -60,7 +60,7 @@ WITH_EXCHANGE = [
 
 
 def write_days(lake: Path) -> None:
-    """Writes tables in folders by day, the last of which has no day."""
+    """Writes tables in folders by day. The last folder holds the rows without a day."""
     numbers = random.Random(24)
     for table, days in DAYS.items():
         for day in range(days):
