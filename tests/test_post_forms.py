@@ -15,7 +15,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -417,12 +416,16 @@ def test_a_form_may_end_as_it_likes(node: Node, s3: Any, bucket: str) -> None:
 def test_a_client_that_goes_away_leaves_nothing(node: Node, s3: Any, bucket: str) -> None:
     form = Form(allowed(bucket, {"key": "gone"}), b"x" * MIB)
     body = form.body()
+
+    def in_flight() -> int:
+        return node.stats()["requests"]["in_flight"]
+
     for end in [200, len(form.head()) + 1000, len(body) - 60, len(body) - 4]:
         with socket.create_connection(("127.0.0.1", node.port)) as connection:
             head = f"POST /{bucket} HTTP/1.1\r\nhost: x\r\ncontent-type: {form.content_type()}\r\n"
             connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:end])
-    # Anything that reached an origin is done by then.
-    time.sleep(0.5)
+            wait_for("the request to begin", lambda: in_flight() == 1, timeout=30)
+        wait_for("the request to end", lambda: in_flight() == 0, timeout=30)
     assert Form(allowed(bucket, {"key": "came"})).send(node, bucket).status == 204
     assert missing(s3, bucket, "gone")
     if bucket == "folder":

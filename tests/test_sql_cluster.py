@@ -76,6 +76,14 @@ def write_days(lake: Path) -> None:
                 pq.write_table(pa.table(rows), folder / f"{file}.parquet", row_group_size=20)
 
 
+def backdate(folder: Path) -> None:
+    """Backdates all files of a folder: a file modified less than 2 s ago has no version."""
+    then = time.time() - 3600
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (then, then))
+
+
 class SqlCluster(Cluster):
     """Three nodes over the bucket of another node, which has the tables of a benchmark, each in several files, and DuckDB
     over the same rows. Nodes do not share the files of a folder: over a folder, one of them would read all tables."""
@@ -91,8 +99,7 @@ class SqlCluster(Cluster):
         for generate in (whole, split):
             subprocess.run(generate, check=True, env=environment(), timeout=60 * MINUTES)
         write_days(lake)
-        # A file modified less than 2 s ago has no version.
-        time.sleep(2.1)
+        backdate(lake)
         self.origin = Node(folder / "origin", [Bucket("lake", str(lake))])
         super().__init__(folder, "--flight", "127.0.0.1:0", bucket=Bucket.of_origin(self.origin.endpoint, "lake"))
         self.days = duckdb.connect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,21 @@ def settle(*paths: Path) -> None:
     for path in paths:
         then = time.time() - SETTLED
         os.utime(path, (then, then))
+
+
+def wait_until_busy(process: subprocess.Popen[str], seconds: float = 0.5) -> None:
+    """Waits until a process has used this much more processor time, or has ended."""
+    target = processor_seconds(process) + seconds
+    deadline = time.monotonic() + 60
+    while process.poll() is None and processor_seconds(process) < target:
+        assert time.monotonic() < deadline, "waited 60 s for the process to be busy"
+        time.sleep(0.02)
+
+
+def processor_seconds(process: subprocess.Popen[str]) -> float:
+    """Returns the processor time that all threads of a process have used so far."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture(scope="session")

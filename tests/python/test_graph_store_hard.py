@@ -66,10 +66,13 @@ def test_a_load_that_takes_hours_loses_nothing_to_a_collection(
 ) -> None:
     store, folder = create(), tmp_path / "store"
 
+    def are_written() -> bool:
+        # The keys are written last, each file under a hidden name until it is complete.
+        return any(folder.glob("vertices/*/keys/chunk0")) and not any(folder.glob("vertices/**/.*"))
+
     def edges() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"src": [1], "dst": [2], "since": [3]}, schema=EDGES)
-        wait_for("the vertices to be written", lambda: list(folder.glob("vertices/*/keys/chunk0")), timeout=30)
-        time.sleep(0.3)
+        wait_for("the vertices to be written", are_written, timeout=30)
         hours_pass(folder / "vertices")
         st.GraphStore.open(folder).gc(HOUR)
         yield pa.record_batch({"src": [1], "dst": [3], "since": [3]}, schema=EDGES)

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 import stylobate as st
 
+from conftest import wait_until_busy
+
 LONG = """
 import sys, pyarrow as pa, stylobate as st
 scan = st.scan([sys.argv[1]] * 3000, cache=st.Cache(memory=0), columns=["comment", "price"])
@@ -49,7 +51,7 @@ def test_ctrl_c_ends_a_long_scan(files: dict[str, Path], work: str) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(0.7)
+        wait_until_busy(process)
         assert process.poll() is None, "the scan ended before it was interrupted"
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()

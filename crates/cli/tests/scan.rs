@@ -13,7 +13,8 @@ use arrow::{
 };
 
 use self::files::{
-    fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet,
+    fails, interrupt, names, numbers, people, start, stylobate, succeeds, wait_for_full_pipe, write_orc,
+    write_parquet,
 };
 
 fn folder_with_people() -> tempfile::TempDir {
@@ -238,7 +239,7 @@ fn an_interrupt_ends_it_at_once_though_nobody_reads() {
     let mut some = [0; 100];
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut some).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_for_full_pipe(&child);
     assert_eq!(interrupt(&mut child), Some(130));
 }
 

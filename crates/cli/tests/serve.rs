@@ -324,6 +324,26 @@ fn a_cache_folder_that_cannot_be_made_is_an_error() {
     assert!(error.contains("data/hello/cache"), "{error}");
 }
 
+/// Waits until the node has read everything that was sent on a connection.
+fn wait_until_read(connection: &TcpStream) {
+    let client = connection.local_addr().unwrap().port();
+    let node = connection.peer_addr().unwrap().port();
+    eventually_blocking("the request to arrive", || has_empty_queues(client, node));
+    eventually_blocking("the request to be read", || has_empty_queues(node, client));
+}
+
+/// Returns whether the socket from one port of this machine to another has nothing to send, and nothing to be read.
+fn has_empty_queues(local: u16, remote: u16) -> bool {
+    let is_empty = |socket: &str| {
+        let fields: Vec<_> = socket.split_whitespace().collect();
+        let [_, from, to, _, queues, ..] = fields.as_slice() else { return false };
+        from.ends_with(&format!(":{local:04X}"))
+            && to.ends_with(&format!(":{remote:04X}"))
+            && *queues == "00000000:00000000"
+    };
+    fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_empty)
+}
+
 #[test]
 fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
     for name in ["-TERM", "-INT"] {
@@ -332,7 +352,7 @@ fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
         // Keeps a request in flight.
         let mut in_flight = TcpStream::connect(&node.s3).unwrap();
         write!(in_flight, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until_read(&in_flight);
         node.signal(name);
         node.refuses();
         write!(in_flight, "\r\n").unwrap();
@@ -354,7 +374,7 @@ fn a_second_signal_ends_the_process_at_once() {
     let mut node = Running::start(folder.path(), &[]);
     let mut in_flight = TcpStream::connect(&node.s3).unwrap();
     write!(in_flight, "GET /data/hello HTTP/1.1\r\n").unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_read(&in_flight);
     let begun = Instant::now();
     node.signal("-TERM");
     node.refuses();

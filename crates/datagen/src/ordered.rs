@@ -150,7 +150,7 @@ fn guarded<T>(work: &mut OrderedWorkFn<T>, number: usize) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -196,7 +196,13 @@ mod tests {
         });
 
         ordered.next().unwrap().unwrap();
-        thread::sleep(Duration::from_millis(50));
+        let OrderedWorkers::Threads(queue) = &ordered.workers else { panic!("no thread was started") };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        // A thread that is woken before its turn waits again.
+        while queue.taken.notify_all() < 2 {
+            assert!(Instant::now() < deadline, "not all threads wait for their turn");
+            thread::sleep(Duration::from_millis(1));
+        }
         assert!(*begun.lock() <= 1 + 2 * PIECES_PER_THREAD);
     }
 }

@@ -13,6 +13,11 @@ use support::{Bench, Fault, bench, eventually::eventually, noise, plenty, quick}
 
 const MIB: usize = 1 << 20;
 
+/// Waits until all fetches, including those ahead of readers, have ended.
+async fn nothing_in_flight(bench: &Bench) {
+    eventually("all fetches to end", async || bench.store.stats().in_flight == 0).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_readers_of_a_cold_object_cause_one_fetch_per_page() {
     let bench = plenty().await;
@@ -187,7 +192,7 @@ async fn a_truncated_or_overlong_answer_is_an_error_and_not_cached() {
         // A reader may have received all its bytes before the origin sent too many.
         let read = bench.read(&path).await;
         assert!(read.is_err() || (fault == Fault::Overrun(5) && read.unwrap() == data), "{fault:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        nothing_in_flight(&bench).await;
         bench.origin.faults.lock().clear();
         assert_eq!(bench.cache.stats().memory_pages, 0);
         assert_eq!(bench.read(&path).await.unwrap(), data);
@@ -336,7 +341,7 @@ async fn read_ahead_grows_while_a_reader_goes_on_and_stops_when_it_does_not() {
     for start in (0..8 * MIB).step_by(step) {
         let read = bench.store.get_range(&path, start as u64..(start + step) as u64).await.unwrap();
         assert_eq!(read, data.slice(start..start + step));
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        nothing_in_flight(&bench).await;
     }
     let gets = bench.origin.gets();
     let bytes = bench.origin.bytes();
@@ -357,7 +362,7 @@ async fn a_reader_of_what_is_cached_fetches_nothing_ahead() {
     for start in (0..MIB).step_by(step) {
         bench.store.get_range(&path, start as u64..(start + step) as u64).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    nothing_in_flight(&bench).await;
     assert_eq!(bench.origin.bytes(), bytes, "{:?}", bench.origin.ranges.lock());
 }
 
@@ -369,7 +374,7 @@ async fn random_reads_are_not_read_ahead() {
         let start = (page * MIB) as u64;
         bench.store.get_range(&path, start..start + 10).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    nothing_in_flight(&bench).await;
     assert_eq!(bench.origin.bytes(), 6 * (64 << 10), "one block each");
 }
 
@@ -380,7 +385,7 @@ async fn a_reader_that_goes_away_stops_the_fetching() {
     let mut stream = bench.store.get(&path).await.unwrap().into_stream();
     stream.next().await.unwrap().unwrap();
     drop(stream);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    nothing_in_flight(&bench).await;
     assert!(bench.origin.bytes() <= 64 << 20, "{}", bench.origin.bytes());
 }
 

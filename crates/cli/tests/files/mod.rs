@@ -13,6 +13,7 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use eventually::eventually_blocking;
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 
 /// Creates the command in a folder, without the environment variables of the test process.
@@ -93,6 +94,28 @@ pub(crate) fn write_orc(path: &Path, batches: &[RecordBatch]) {
     let mut writer = orc_rust::ArrowWriterBuilder::new(file, batches[0].schema()).try_build().unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.close().unwrap();
+}
+
+/// Waits until the process handles SIGINT.
+pub(crate) fn wait_for_interrupt_handler(child: &Child) {
+    const SIGINT_BIT: u64 = 1 << 1;
+
+    let path = format!("/proc/{}/status", child.id());
+    eventually_blocking("a handler of SIGINT", || {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & SIGINT_BIT != 0
+    });
+}
+
+/// Waits until a thread of the process is blocked writing to a full pipe.
+pub(crate) fn wait_for_full_pipe(child: &Child) {
+    let threads = format!("/proc/{}/task", child.id());
+    let is_blocked = |thread: std::io::Result<std::fs::DirEntry>| {
+        let waits_in = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("wchan")));
+        waits_in.is_ok_and(|function| function.contains("pipe_write"))
+    };
+    eventually_blocking("a full pipe", || std::fs::read_dir(&threads).unwrap().any(is_blocked));
 }
 
 /// Sends SIGINT, and waits briefly for the exit code.

@@ -1,10 +1,13 @@
 //! `stylobate graph import`: its errors, which leave no files behind.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use super::{
     described,
-    files::{eventually::eventually_blocking, interrupt, names, numbers, start, stylobate, write_parquet},
+    files::{
+        eventually::eventually_blocking, interrupt, names, numbers, start, stylobate,
+        wait_for_interrupt_handler, write_parquet,
+    },
     graph, graph_fails, temporary,
 };
 
@@ -145,8 +148,7 @@ fn an_interrupt_leaves_nothing() {
         });
 
         if begun == 0 {
-            // Waits until the signal handler is installed.
-            std::thread::sleep(Duration::from_millis(500));
+            wait_for_interrupt_handler(&child);
         }
 
         assert_eq!(interrupt(&mut child), Some(130), "{begun}");

@@ -404,21 +404,34 @@ async fn a_door_beyond_loopback_needs_keys() {
     assert!(matches!(Doors::bind(&config).await, Err(ServerError::Exposed { door: "s3", .. })));
 }
 
+/// Sends the head of a request with a body of `length` bytes, and waits until the door asks for the body.
+async fn begin_evict(admin: SocketAddr, length: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(admin).await.unwrap();
+    let head = format!(
+        "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         expect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+
+    let expected = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut answer = vec![0; expected.len()];
+    let answered = tokio::time::timeout(Duration::from_secs(60), stream.read_exact(&mut answer)).await;
+    answered.expect("the door asks for the body").unwrap();
+    assert_eq!(answer, expected);
+
+    stream
+}
+
 #[tokio::test]
 async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     let running = Running::start(Vec::new()).await;
-    // The door receives the head of this request, and waits for the body.
     let body = json!({ "bucket": "lake" }).to_string();
-    let mut in_flight = TcpStream::connect(running.admin).await.unwrap();
-    let length = body.len();
-    let head = format!(
-        "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-    );
-    in_flight.write_all(head.as_bytes()).await.unwrap();
+    let mut in_flight = begin_evict(running.admin, body.len()).await;
 
     // An idle connection must not delay the drain.
     let mut idle = TcpStream::connect(running.s3).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let connections = || running.node.metrics().snapshot().connections;
+    eventually("both connections to be accepted", async || connections() == 2).await;
 
     running.stop.send(()).unwrap();
     for door in [running.admin, running.s3] {
@@ -450,10 +463,7 @@ async fn a_drain_cuts_off_what_takes_too_long() {
     let node = Node::open(&config).await.unwrap();
     let served = tokio::spawn(doors.serve(node, async { drop(stopped.await) }));
 
-    let mut endless = TcpStream::connect(admin).await.unwrap();
-    let head = "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n";
-    endless.write_all(head.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut endless = begin_evict(admin, 9).await;
     stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(3), served).await.expect("cut off").unwrap().unwrap();
     assert_eq!(endless.read(&mut [0; 16]).await.unwrap_or(0), 0);

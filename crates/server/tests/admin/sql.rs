@@ -50,8 +50,13 @@ async fn refused(node: &Running, sql: &str) -> (u16, String) {
     (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned())
 }
 
-async fn runs(node: &Running) -> bool {
-    node.get("/api/reads").await.json()["reads"][0]["kind"] == "query"
+/// Waits until a query is listed and its join holds rows in memory.
+async fn joins(node: &Running) {
+    eventually("the join to run", async || {
+        node.get("/api/reads").await.json()["reads"][0]["kind"] == "query"
+            && node.node.columns().stats().held_bytes > 0
+    })
+    .await;
 }
 
 /// Waits until no read is running and no memory is held for queries.
@@ -201,9 +206,7 @@ async fn a_key_queries_what_it_reads() {
 async fn a_query_is_listed_and_ends_when_it_is_cancelled() {
     let node = start().await;
     let running = tokio::spawn(post(node.admin, json!({ "sql": endless() }), ""));
-    eventually("the query to run", async || runs(&node).await).await;
-    // Waits until the join is running.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    joins(&node).await;
     let read = node.get("/api/reads").await.json()["reads"][0].clone();
     assert_eq!(read["text"], endless());
     assert_eq!(node.post_json("/api/reads/cancel", json!({ "id": read["id"] })).await.status, 200);
@@ -218,8 +221,7 @@ async fn a_query_is_listed_and_ends_when_it_is_cancelled() {
 async fn a_query_ends_with_the_connection_of_its_page() {
     let node = start().await;
     let running = tokio::spawn(post(node.admin, json!({ "sql": endless() }), ""));
-    eventually("the query to run", async || runs(&node).await).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    joins(&node).await;
     running.abort();
     idle(&node).await;
 }

@@ -467,9 +467,9 @@ async fn a_query_is_listed_and_can_be_cancelled_at_the_admin_door() {
     let running = tokio::spawn(async move { client.do_get(ticket).await?.try_collect::<Vec<_>>().await });
 
     let is_listed = async || ask_admin(&node, "GET", "/api/reads", "").await["reads"][0]["kind"] == "query";
-    eventually("the query to run", is_listed).await;
-    // Waits until the join is running.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    eventually("the query to be listed", is_listed).await;
+    let is_held = async || node.node.columns().stats().held_bytes > 0;
+    eventually("the join to run", is_held).await;
     let read = ask_admin(&node, "GET", "/api/reads", "").await["reads"][0].clone();
     assert_eq!(read["text"], ENDLESS);
     let cancel = json!({ "id": read["id"] }).to_string();

@@ -3,7 +3,10 @@
 use object_store::{ObjectStoreExt, path::Path};
 use stylobate_storage::ByteSize;
 
-use crate::client::{Setup, TestNode, lake, sign};
+use crate::{
+    client::{Setup, TestNode, lake, sign},
+    eventually::eventually,
+};
 
 const CRC32_OF_HELLO: &str = "NhCmhg==";
 const SHA256_OF_HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
@@ -132,8 +135,10 @@ async fn a_body_that_ends_early_leaves_nothing_behind() {
         format!("PUT /lake/a HTTP/1.1\r\nhost: {}\r\ncontent-length: 100\r\n\r\nonly this", node.address);
     let mut stream = tokio::net::TcpStream::connect(node.address).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut stream, head.as_bytes()).await.unwrap();
+    let in_flight = || node.node.metrics().snapshot().in_flight;
+    eventually("the request to begin", async || in_flight() == 1).await;
     drop(stream);
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    eventually("the request to end", async || in_flight() == 0).await;
     assert!(store.head(&Path::from("a")).await.is_err());
 }
 

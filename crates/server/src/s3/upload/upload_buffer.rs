@@ -165,7 +165,13 @@ mod tests {
             async move { memory.take(8 * MIB).await }
         });
 
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // The share, and all that pages leave.
+        let is_full = async {
+            while budget.held_by(Holder::Uploads) < 6 * MIB {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), is_full).await.unwrap();
         assert!(!large.is_finished());
         drop(pages);
         let large = large.await.unwrap().unwrap();
