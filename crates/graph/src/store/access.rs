@@ -1,9 +1,11 @@
 //! Data that a read may access: only memory, or files too.
 
-use futures::{
-    FutureExt,
-    future::{pending, try_join_all},
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
 };
+
+use futures::future::{pending, try_join_all};
 use smallvec::SmallVec;
 
 use crate::Result;
@@ -41,18 +43,31 @@ impl Access {
         pending().await
     }
 
-    /// Runs reads with this access: one after another if none can wait, otherwise concurrently.
-    pub(crate) async fn read_all<T, F>(self, reads: impl Iterator<Item = F>) -> Result<SmallVec<[T; 2]>>
+    /// Runs `read` for each item with this access: one after another if none can wait, otherwise concurrently.
+    pub(crate) async fn read_all<I, T, F>(
+        self,
+        items: impl Iterator<Item = I>,
+        read: impl Fn(I) -> F,
+    ) -> Result<SmallVec<[T; 2]>>
     where
         F: Future<Output = Result<T>>,
     {
         if self == Self::Loading {
-            return Ok(try_join_all(reads).await?.into());
+            return Ok(try_join_all(items.map(read)).await?.into());
         }
-        if let Some(found) = reads.map(FutureExt::now_or_never).collect() {
+        if let Some(found) = items.map(|item| poll_once(pin!(read(item)))).collect() {
             return found;
         }
         pending().await
+    }
+}
+
+/// Polls a future once; returns `None` if it is pending. The future stays where it is: these are large, and moving one
+/// takes longer than some lookups.
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
     }
 }
 
@@ -66,14 +81,14 @@ mod tests {
     }
 
     async fn squares(access: Access, numbers: std::ops::Range<u64>) -> Result<u64> {
-        Ok(access.read_all(numbers.map(|number| square(access, number))).await?.into_iter().sum())
+        Ok(access.read_all(numbers, |number| square(access, number)).await?.into_iter().sum())
     }
 
     #[test]
     fn a_resident_read_is_ready_only_if_all_of_it_is_in_memory() {
-        assert_eq!(squares(Access::Resident, 7..10).now_or_never().unwrap().unwrap(), 49 + 64 + 81);
-        assert!(squares(Access::Resident, 7..11).now_or_never().is_none());
-        assert_eq!(squares(Access::Loading, 9..11).now_or_never().unwrap().unwrap(), 81 + 100);
-        assert_eq!(squares(Access::Resident, 3..3).now_or_never().unwrap().unwrap(), 0);
+        assert_eq!(poll_once(pin!(squares(Access::Resident, 7..10))).unwrap().unwrap(), 49 + 64 + 81);
+        assert!(poll_once(pin!(squares(Access::Resident, 7..11))).is_none());
+        assert_eq!(poll_once(pin!(squares(Access::Loading, 9..11))).unwrap().unwrap(), 81 + 100);
+        assert_eq!(poll_once(pin!(squares(Access::Resident, 3..3))).unwrap().unwrap(), 0);
     }
 }

@@ -6,18 +6,19 @@
 //!
 //! If one part has all the rows, its result is returned as is.
 
+use std::pin::pin;
+
 use arrow::{
     array::{Array, ArrayRef, Int64Array, MutableArrayData, make_array},
     datatypes::FieldRef,
 };
-use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::edge_part::{EdgePart, EdgePartColumns, EdgePartSource, NeighborRows};
 use crate::{
     Direction, Result,
     store::{
-        access::Access,
+        access::{Access, poll_once},
         base::{BaseColumnSelection, edges::EdgeBase},
         delta::rows::{ColumnArrays, arrow_error},
         log::record::EdgeState,
@@ -66,16 +67,8 @@ impl EdgeParts {
         fields: &[FieldRef],
     ) -> Result<EdgeBatch> {
         let parts = self.parts.iter().zip(columns).filter(|(part, _)| part.may_have(direction, vertices));
-        let reads = parts.map(|(part, columns)| async move {
-            let left = part.left(direction, part.slices(access, direction, vertices).await?);
-            if left.total == 0 {
-                return Ok(None);
-            }
-            let found = part.read(access, direction, &left.ranges, columns, fields).await?;
-            Ok(Some((found, left.rows)))
-        });
-
-        let pieces = access.read_all(reads).await?;
+        let pieces =
+            access.read_all(parts, |part| read_part(access, direction, vertices, part, fields)).await?;
         merged(pieces.into_iter().flatten().collect(), vertices.len(), fields)
     }
 
@@ -87,8 +80,9 @@ impl EdgeParts {
         vertices: &[i64],
     ) -> Result<Int64Array> {
         let mut degrees = vec![0_i64; vertices.len()];
-        let slices = self.parts.iter().map(|part| part.slices(access, direction, vertices));
-        for (part, slices) in self.parts.iter().zip(access.read_all(slices).await?) {
+        let slices =
+            access.read_all(self.parts.iter(), |part| part.slices(access, direction, vertices)).await?;
+        for (part, slices) in self.parts.iter().zip(slices) {
             part.count(direction, &slices, &mut degrees);
         }
         Ok(degrees.into())
@@ -107,7 +101,7 @@ impl EdgeParts {
             let left = found.and_then(|found| part.without_deleted(found));
             return Some(left.map(|left| left.unwrap_or_else(|| NeighborRows::empty(fields))));
         }
-        self.find(Access::Resident, source, destination, columns, fields).now_or_never()
+        poll_once(pin!(self.find(Access::Resident, source, destination, columns, fields)))
     }
 
     /// Finds the edges from one vertex to another.
@@ -120,10 +114,27 @@ impl EdgeParts {
         fields: &[FieldRef],
     ) -> Result<NeighborRows> {
         let parts = self.parts.iter().zip(columns);
-        let reads = parts.map(|(part, columns)| part.find(access, (source, destination), columns, fields));
-        let found = access.read_all(reads).await?;
+        let found = access
+            .read_all(parts, |(part, columns)| part.find(access, (source, destination), columns, fields))
+            .await?;
         merged(found.into_iter().flatten().map(one).collect(), 1, fields).map(|gathered| gathered.found)
     }
+}
+
+/// Reads the live edges of vertices in one part: their rows, and the number of each vertex; `None` if there are none.
+async fn read_part(
+    access: Access,
+    direction: Direction,
+    vertices: &[i64],
+    (part, columns): (&EdgePart, &EdgePartColumns),
+    fields: &[FieldRef],
+) -> Result<Option<(NeighborRows, Vec<u32>)>> {
+    let left = part.left(direction, part.slices(access, direction, vertices).await?);
+    if left.total == 0 {
+        return Ok(None);
+    }
+    let found = part.read(access, direction, &left.ranges, columns, fields).await?;
+    Ok(Some((found, left.rows)))
 }
 
 type EdgePartPieces = SmallVec<[(NeighborRows, Vec<u32>); 2]>;

@@ -1,20 +1,19 @@
 //! Vertices of a type in one version: bases and deltas by ranges of indexes, under patches, without deleted vertices.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, new_empty_array},
     compute::interleave,
     datatypes::FieldRef,
 };
-use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::vertex_part::{VertexPart, VertexPartColumns};
 use crate::{
     Error, Result,
     store::{
-        access::Access,
+        access::{Access, poll_once},
         budgeted::Budgeted,
         delta::{
             deletion::DeletionSet,
@@ -146,7 +145,7 @@ impl VertexParts {
             };
         }
 
-        self.take(Access::Resident, indexes, of).now_or_never()
+        poll_once(pin!(self.take(Access::Resident, indexes, of)))
     }
 
     /// Reads columns of these vertices, in this order and with repetitions.
@@ -162,12 +161,12 @@ impl VertexParts {
     ) -> Result<ColumnArrays> {
         self.check(indexes)?;
         let (shares, rows) = self.group_by_part(indexes);
-        let reads = shares.iter().filter_map(|share| {
-            let part = self.parts.get(share.part)?;
-            let columns = of.parts.get(share.part)?;
-            Some(part.take(access, &share.indexes, columns, &of.fields))
+        let parts = shares.iter().filter_map(|share| {
+            Some((self.parts.get(share.part)?, of.parts.get(share.part)?, &share.indexes))
         });
-        let taken = access.read_all(reads).await?;
+        let taken = access
+            .read_all(parts, |(part, columns, indexes)| part.take(access, indexes, columns, &of.fields))
+            .await?;
         self.patched(access, indexes, reorder_rows(taken, &rows, &of.fields)?, of).await
     }
 

@@ -1,6 +1,6 @@
 //! Edges of a type in a version: of one vertex, of many at once, or between two.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, UInt32Array},
@@ -12,7 +12,7 @@ use super::vertex_view::{batch, pick};
 use crate::{
     Direction, Error, Result,
     store::{
-        access::Access,
+        access::{Access, poll_once},
         delta::rows::ColumnArrays,
         parts::{
             edge_part::{EdgePartColumns, NeighborRows},
@@ -211,7 +211,7 @@ impl EdgeView {
 
     /// Returns [`Self::degrees`] if everything required is in memory.
     pub fn degrees_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Int64Array>> {
-        self.degrees_with(Access::Resident, direction, vertices).now_or_never()
+        poll_once(pin!(self.degrees_with(Access::Resident, direction, vertices)))
     }
 
     async fn degrees_with(
@@ -261,7 +261,7 @@ impl EdgeView {
     }
 
     fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<EdgeBatch>> {
-        self.gather(Access::Resident, direction, vertices).now_or_never()
+        poll_once(pin!(self.gather(Access::Resident, direction, vertices)))
     }
 
     /// Returns the rows of one vertex as a batch: `neighbor`, then the properties.

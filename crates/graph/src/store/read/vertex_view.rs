@@ -1,6 +1,6 @@
 //! Vertices of a type in a version, found by index or key.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions},
@@ -12,7 +12,7 @@ use futures::FutureExt;
 use crate::{
     Error, Result,
     store::{
-        access::Access,
+        access::{Access, poll_once},
         delta::{
             rows::{ColumnArrays, arrow_error},
             vertices::KeyColumnReader,
@@ -124,7 +124,7 @@ impl VertexView {
 
     /// Returns [`Self::indexes_of`] if everything required is in memory.
     pub fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Int64Array>> {
-        self.find(Access::Resident, keys).now_or_never()
+        poll_once(pin!(self.find(Access::Resident, keys)))
     }
 
     async fn find(&self, access: Access, keys: &ArrayRef) -> Result<Int64Array> {
@@ -143,7 +143,7 @@ impl VertexView {
 
     /// Returns [`Self::indexes_of_all`] if everything required is in memory.
     pub fn indexes_of_all_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<i64>>> {
-        self.find_all(Access::Resident, keys).now_or_never()
+        poll_once(pin!(self.find_all(Access::Resident, keys)))
     }
 
     pub(crate) async fn find_all(&self, access: Access, keys: &ArrayRef) -> Result<Vec<i64>> {

@@ -1,6 +1,6 @@
 //! Runs prepared traversals: gathers the edges of each hop, then the output columns of the rows that remain.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, UInt32Array},
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Error, Result,
     store::{
-        access::Access,
+        access::{Access, poll_once},
         delta::rows::{ColumnArrays, arrow_error},
         parts::edge_parts::EdgeBatch,
         read::vertex_view,
@@ -109,7 +109,7 @@ impl PreparedTraversal {
 
     /// Returns [`Self::run`] if everything required is in memory: no request, no decode, no wait, and no runtime.
     pub fn run_cached(&self, ids: &VertexIds) -> Option<Result<RecordBatch>> {
-        self.answer(Access::Resident, ids).now_or_never()
+        poll_once(pin!(self.answer(Access::Resident, ids)))
     }
 
     /// Follows the hops, orders the rows by [`Traversal::top`], and reads the output columns of those that remain.
@@ -140,8 +140,8 @@ impl PreparedTraversal {
         let steps = steps.as_slice();
         let traced = traced.as_slice();
         let sources: Vec<&TraversalColumnSource> = plan.output.iter().map(|(_, source)| source).collect();
-        let columns = sources.into_iter().map(|source| plan.values(access, steps, source, traced));
-        let columns = access.read_all(columns).await?;
+        let columns =
+            access.read_all(sources.into_iter(), |source| plan.values(access, steps, source, traced)).await?;
 
         vertex_view::batch(&self.inner.schema, columns.into_vec(), count)
     }
