@@ -18,6 +18,9 @@ ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
 JDBC_DRIVER := $(TARGET)/tools/flight-sql-jdbc-driver-18.3.0.jar
 JDBC_DRIVER_SHA256 := 3f418b46c880e263558c5de669bdbede2c5d4375527ced116fb29f795b03704c
+# Without Maven, tests that need these are skipped, but not in CI.
+JARS := $(if $(CI)$(shell command -v mvn),$(ORC_TOOLS) $(JDBC_DRIVER))
+MVN_COPY := mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.11.0:copy
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CARGO_DENY := $(TARGET)/tools/cargo-deny-0.20.2.installed
 MDBOOK := $(TARGET)/tools/mdbook-0.5.4.installed
@@ -37,7 +40,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql test-distributed image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-sql-distributed bench-micro soak kills cluster-faults fuzz release dist crates
 
-help: ## What can be made
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 # Without SQL, which takes as long to compile as all the rest, and graphs.
@@ -51,7 +54,7 @@ test-rust: ## The tests and the examples of the crates
 	cargo test --workspace --no-fail-fast
 	@for example in $(EXAMPLES); do echo $$example; $(TARGET)/debug/examples/$$example >/dev/null || exit 1; done
 
-test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) $(JDBC_DRIVER) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
+test-clients: built $(CLIENTS) $(S3S_FS) $(JARS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
 	STYLOBATE_JDBC_DRIVER=$(JDBC_DRIVER) $(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients --ignore tests/cluster_faults tests
 
@@ -82,14 +85,14 @@ image: $(CLIENTS) ## The static binary of the container image, tried without a c
 	  $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_image.py
 
 # ARCHES=x86_64 makes those of one architecture. With musl-gcc, the binary for this machine is that of `make image`.
-dist: $(CLIENTS) $(RELEASERS) $(HELM) ## What a release publishes: wheels, static binaries, images, packages, a chart; needs Go and rustup
+dist: $(CLIENTS) $(RELEASERS) $(HELM) ## Build all release artifacts: wheels, static binaries, images, packages, a chart; needs Go and rustup
 	$(VENV)/bin/python packaging/dist.py --target $(TARGET) --arches "$(or $(ARCHES),x86_64 aarch64)"
 
 # Nothing is compiled: CI and the workspace's own builds have done that.
 crates: ## The crates as crates.io would get them, packed in the order of their dependencies; asks the registry's index
 	cargo publish --workspace --dry-run --no-verify --locked $(if $(CI),,--allow-dirty)
 
-test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed from its wheel
+test-python: $(CLIENTS) $(S3S_FS) $(filter $(ORC_TOOLS),$(JARS)) ## The Python package, installed from its wheel
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
 	$(VENV)/bin/maturin build --profile dev --features extension-module,tested --manifest-path python/Cargo.toml --out $(WHEELS)/tested
 	@$(call install,$(WHEELS)/tested)
@@ -186,11 +189,11 @@ kills: release $(CLIENTS) $(S3S_FS) ## A node with a disk tier, killed under loa
 cluster-faults: release $(CLIENTS) $(S3S_FS) ## Nodes in network namespaces, killed, cut off, drained and joined under load in ROUNDS (default 20); needs root
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_FAULT_ROUNDS=$(or $(ROUNDS),20) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s tests/cluster_faults
 
-fuzz: installed $(CARGO_FUZZ) ## Bytes that no writer would write, for MINUTES (default 60) in all, and graphs made by chance
+fuzz: installed $(CARGO_FUZZ) ## Fuzz the decoders for MINUTES (default 60) in all, and test random graphs
 	STYLOBATE_RANDOM_GRAPHS=300 $(VENV)/bin/python -m pytest -c tests/pytest.ini -k all_kinds tests/python/test_graphar_write.py
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)
-	@for target in file flight predicate record graphar chunked csv pages frames; do \
-	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 16)); mkdir -p $(CORPUS)/found/$$target; \
+	@for target in file flight predicate record graphar chunked csv pages frames ipc; do \
+	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 17)); mkdir -p $(CORPUS)/found/$$target; \
 	  FUZZ_FOLDER=$(CORPUS)/lake RUSTC_BOOTSTRAP=1 $(TARGET)/tools/bin/cargo-fuzz run --target-dir $(TARGET)/fuzz $$target \
 	    $(CORPUS)/$$target -- -max_total_time=$$share -max_len=32768 -timeout=30 -rss_limit_mb=6000 \
 	    -artifact_prefix=$(CORPUS)/found/$$target/ -print_final_stats=1 || exit 1; \
@@ -261,16 +264,16 @@ $(TARGET)/spark-%/installed: tests/spark/pom-%.xml
 
 # The reference reader of ORC: the judge of files that we write.
 $(ORC_TOOLS):
-	@mkdir -p $(@D)
-	curl --silent --show-error --fail --location --retry 3 --output $@.part https://repo1.maven.org/maven2/org/apache/orc/orc-tools/2.1.2/$(@F)
-	echo "$(ORC_TOOLS_SHA256)  $@.part" | sha256sum --check --quiet
-	@mv $@.part $@
+	@mkdir -p $(@D)/jars
+	$(MVN_COPY) -Dartifact=org.apache.orc:orc-tools:2.1.2:jar:uber -DoutputDirectory=$(@D)/jars
+	echo "$(ORC_TOOLS_SHA256)  $(@D)/jars/$(@F)" | sha256sum --check --quiet
+	@mv $(@D)/jars/$(@F) $@
 
 $(JDBC_DRIVER):
-	@mkdir -p $(@D)
-	curl --silent --show-error --fail --location --retry 3 --output $@.part https://repo1.maven.org/maven2/org/apache/arrow/flight-sql-jdbc-driver/18.3.0/$(@F)
-	echo "$(JDBC_DRIVER_SHA256)  $@.part" | sha256sum --check --quiet
-	@mv $@.part $@
+	@mkdir -p $(@D)/jars
+	$(MVN_COPY) -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0 -DoutputDirectory=$(@D)/jars
+	echo "$(JDBC_DRIVER_SHA256)  $(@D)/jars/$(@F)" | sha256sum --check --quiet
+	@mv $(@D)/jars/$(@F) $@
 
 $(CARGO_FUZZ):
 	cargo install cargo-fuzz --version 0.13.2 --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build

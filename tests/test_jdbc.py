@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,13 @@ DRIVER = os.environ.get("STYLOBATE_JDBC_DRIVER", "")
 PROGRAM = Path(__file__).parent / "java" / "QueryByJdbc.java"
 READER = AccessKey("reader", "s3cr3t-of-reader-88", ["lake"])
 
-pytestmark = pytest.mark.skipif(not DRIVER, reason="make test-clients downloads the JDBC driver")
+HAS_JAVA = shutil.which("javac") is not None and Path(DRIVER).is_file()
+
+# In CI, a missing driver is a failure.
+pytestmark = pytest.mark.skipif(
+    not (HAS_JAVA or (DRIVER and "CI" in os.environ)),
+    reason="needs a JDK and the JDBC driver, which make test-clients downloads",
+)
 
 QUERIES = [
     "SELECT name, count(*) AS n, sum(price) AS p FROM {0} GROUP BY name ORDER BY name",
