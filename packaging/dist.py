@@ -316,7 +316,7 @@ def make(release: Release, arches: Sequence[str], binary: Path | None, wheel: Pa
 
 
 def attempt(step: Callable[[], Path]) -> Path | str:
-    """What a step makes, or why it does not."""
+    """Returns the file that a step makes, or the reason of its failure."""
     try:
         return step()
     except (StepFailed, OSError) as error:

@@ -20,7 +20,7 @@ CHUNK = 1 << 18
 
 
 class Break(enum.Enum):
-    """How the origin breaks a connection."""
+    """Moment at which the origin breaks a connection."""
 
     BEFORE = "reset before the request was carried out"
     AFTER = "reset after the request was carried out"

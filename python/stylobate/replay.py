@@ -22,8 +22,8 @@ class Replay:
     """The result of `replay`: the latencies of each endpoint. Notebooks show them as a drawing."""
 
     report: dict[str, Any]
-    """What `stylobate replay --json` writes: one entry of `runs` per endpoint, with the numbers of requests and
-    failures, bytes, and latencies in milliseconds."""
+    """Report of `stylobate replay --json`: one entry of `runs` per endpoint, with the numbers of requests and failures,
+    bytes, and latencies in milliseconds."""
 
     svg: str
     """The distribution of the latencies as SVG."""

@@ -24,7 +24,7 @@ Table: TypeAlias = "Path | Data | Sequence[Path] | rows.Rows | ArrowData"
 """Table of a query: paths, the bytes of a file, a scan or other rows of this package, or an input of `write_parquet`.
 """
 
-SHOWN = 60
+MAX_REPR_CHARS = 60
 """Maximum characters of a query in its `repr`."""
 
 
@@ -73,7 +73,7 @@ class Query(rows.Rows):
 
     def __repr__(self) -> str:
         query = " ".join(self._query.split())
-        shown = query if len(query) <= SHOWN else f"{query[:SHOWN]}…"
+        shown = query if len(query) <= MAX_REPR_CHARS else f"{query[:MAX_REPR_CHARS]}…"
         return re.sub(r"://[^/@\s]*@", "://", f"Query({shown!r})")
 
 
@@ -92,19 +92,19 @@ def sql(
     Other names are those of `tables`; unquoted names are folded to lower case. Filters, projections and limits are
     pushed down into scans, whose decoded columns are cached. EXPLAIN before the query shows the plan.
 
-    The query runs on each read. Files are opened now, and again on reads more than ten seconds later.
+    Each read runs the query. Files are opened now, and reopened by reads more than ten seconds later.
 
     Args:
         query: One SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW statement.
         tables: Tables by name. Each is a path or a list of paths; a `Scan`, with its columns, filter and types, or
             other rows of this package, such as a `Query`, read when the query is; the bytes of a file; or an input of
-            `write_parquet`, such as a table or a data frame, which is read once, now, and kept in memory.
+            `write_parquet`, such as a table or a data frame, which is read immediately and kept in memory.
         threads: Maximum number of threads, and of partitions. Default: one per core.
         spill: Folder in which a spill folder is created for data that does not fit into memory. Default: the system's
             temporary folder.
         storage_options: Options of the stores of paths, such as `region`, `endpoint` or `access_key_id`.
-        cache: Cache of decoded columns, and memory of the query: all queries of a cache may use three quarters of its
-            memory together. Default: `default_cache()`.
+        cache: Cache of decoded columns; all queries of a cache together may use three quarters of its memory.
+            Default: `default_cache()`.
 
     Raises:
         QueryError: The query is not valid SQL, names a column that does not exist, or has incompatible types.
@@ -121,7 +121,7 @@ def sql(
     >>> st.sql("SELECT fare FROM cheap JOIN cities USING (city) ORDER BY fare", tables).to_arrow()["fare"].to_pylist()
     [7.5, 9.0]
     """
-    given = [(name, *kind_of(table, cache)) for name, table in ({} if tables is None else tables).items()]
+    given = [(name, *extension_table(table, cache)) for name, table in ({} if tables is None else tables).items()]
     source = LocalQuery(
         query,
         given,
@@ -133,8 +133,8 @@ def sql(
     return Query(source, query)
 
 
-def kind_of(table: Any, cache: Cache | None) -> tuple[str, Any]:
-    """Converts a table for the extension, to its kind and value."""
+def extension_table(table: Any, cache: Cache | None) -> tuple[str, Any]:
+    """Returns the kind and the value that the extension takes for a table."""
     if isinstance(table, rows.Rows):
         return "rows", table._source
     if is_data(table):
@@ -147,6 +147,6 @@ def kind_of(table: Any, cache: Cache | None) -> tuple[str, Any]:
 
 
 def is_list_of_paths(table: Any) -> bool:
-    """Returns whether the value is a list of at least one path."""
+    """Returns whether the value is a non-empty list or tuple of paths."""
     is_list = isinstance(table, (list, tuple)) and len(table) > 0
     return is_list and all(isinstance(path, (str, os.PathLike)) for path in table)

@@ -47,7 +47,7 @@ impl ReadTrace {
     }
 }
 
-/// How clients and nodes route reads.
+/// Routing of reads by clients and nodes.
 #[derive(Clone, Copy)]
 pub(crate) enum ReadPath<'h> {
     /// A read goes to any node, which caches on its own.

@@ -55,7 +55,7 @@ impl FromStr for NodeAddress {
             return Err(invalid("give host and port only, without a scheme or a path"));
         }
         if text.contains('@') {
-            return Err(invalid("it has no user or password"));
+            return Err(invalid("an address must not contain a user or password"));
         }
 
         let Some((host, port)) = text.rsplit_once(':') else {

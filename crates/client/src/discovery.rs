@@ -16,12 +16,14 @@ use crate::{
 /// Parses an entry such as `a=10.0.0.1:9003`, `10.0.0.1:9003,2` or `a=10.0.0.1:9003,weight=2,s3=10.0.0.1:9000`. The
 /// first address belongs to `door`.
 ///
-/// Fails with [`Error::InvalidId`], [`Error::InvalidAddress`], [`Error::InvalidWeight`] or [`Error::InvalidField`].
+/// # Errors
+///
+/// [`Error::InvalidId`], [`Error::InvalidAddress`], [`Error::InvalidWeight`] or [`Error::InvalidField`].
 pub fn parse_node(entry: &str, door: NodeDoor) -> Result<ClusterNode> {
     // Check this first, so that no part of a password is quoted as another field.
     if entry.contains('@') {
         let text = without_user(entry).to_owned();
-        return Err(Error::InvalidAddress { text, reason: "it has no user or password" });
+        return Err(Error::InvalidAddress { text, reason: "an address must not contain a user or password" });
     }
 
     let mut fields = entry.split(',').map(str::trim);
@@ -33,17 +35,26 @@ pub fn parse_node(entry: &str, door: NodeDoor) -> Result<ClusterNode> {
     let address: NodeAddress = address.parse()?;
     let id = NodeId::new(id.unwrap_or(address.host()))?;
 
-    let mut addresses = NodeAddresses::default().with(door, address);
+    let addresses = NodeAddresses::default().with(door, address);
+    parse_fields(fields, id, addresses)
+}
+
+/// Parses the fields after the first, and returns the node with this id.
+fn parse_fields<'a>(
+    fields: impl Iterator<Item = &'a str>,
+    id: NodeId,
+    mut addresses: NodeAddresses,
+) -> Result<ClusterNode> {
     let mut weight: Option<NodeWeight> = None;
     let mut state = NodeState::Up;
     for field in fields {
-        let twice = || Error::InvalidField { field: field.to_owned(), reason: "is given twice" };
+        let given_twice = || Error::InvalidField { field: field.to_owned(), reason: "is given twice" };
         match parse_field(field)? {
-            NodeField::Weight(_) if weight.is_some() => return Err(twice()),
+            NodeField::Weight(_) if weight.is_some() => return Err(given_twice()),
             NodeField::Weight(given) => weight = Some(given),
-            NodeField::Address(door, _) if addresses.get(door).is_some() => return Err(twice()),
+            NodeField::Address(door, _) if addresses.get(door).is_some() => return Err(given_twice()),
             NodeField::Address(door, address) => addresses = addresses.with(door, address),
-            NodeField::Draining if state == NodeState::Draining => return Err(twice()),
+            NodeField::Draining if state == NodeState::Draining => return Err(given_twice()),
             NodeField::Draining => state = NodeState::Draining,
         }
     }
@@ -80,8 +91,11 @@ fn parse_field(field: &str) -> Result<NodeField> {
     }
 }
 
-/// Parses the entries of a list. Fails like [`parse_node`]; [`ClusterView::new`](crate::ClusterView::new) checks that
-/// they are consistent.
+/// Parses the entries of a list. [`ClusterView::new`](crate::ClusterView::new) checks that they are consistent.
+///
+/// # Errors
+///
+/// See [`parse_node`].
 pub fn parse_nodes(
     entries: impl IntoIterator<Item = impl AsRef<str>>,
     door: NodeDoor,
@@ -91,8 +105,11 @@ pub fn parse_nodes(
 
 /// Parses the content of a file: one entry per line. Blank lines and text after a `#` are ignored.
 ///
-/// Fails with [`Error::InvalidLine`]. A file that is being rewritten may be empty or truncated: if the content is
-/// invalid, the reader keeps its former view.
+/// A file that is being rewritten may be empty or truncated: if the content is invalid, keep the previous view.
+///
+/// # Errors
+///
+/// [`Error::InvalidLine`].
 pub fn parse_node_file(text: &str, door: NodeDoor) -> Result<Vec<ClusterNode>> {
     let mut nodes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -7,7 +7,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The error for an unusable node list. Messages are one line and contain no credentials.
 ///
-/// A list that is reread while a cluster runs may be invalid for a moment: report the error and keep the former view.
+/// A list that is reread while a cluster runs may be invalid for a moment: report the error and keep the previous view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::node::NodeState;
 
-/// Whether a peer answers.
+/// Liveness of a peer, from its answers to requests and probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Liveness {
     /// The peer answers.

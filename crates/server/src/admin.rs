@@ -53,7 +53,7 @@ use tokio::sync::Semaphore;
 pub use self::ready::check_origins;
 pub(crate) use self::sampling::sample;
 #[cfg(feature = "sql")]
-use self::sql::SqlQuery;
+use self::sql::SqlQueryRequest;
 use self::{
     browse::{BrowseQuery, InspectQuery, RowsQuery},
     ready::{Readiness, checks},
@@ -369,7 +369,7 @@ async fn rows(
 }
 
 #[cfg(feature = "sql")]
-async fn sql(State(admin): AdminState, headers: HeaderMap, Json(query): Json<SqlQuery>) -> Response {
+async fn sql(State(admin): AdminState, headers: HeaderMap, Json(query): Json<SqlQueryRequest>) -> Response {
     let caller = match admin.node.admin_keys().caller(&headers) {
         Ok(caller) => caller,
         Err(refused) => return refusal(refused.status(), refused.reason()),

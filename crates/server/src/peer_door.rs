@@ -5,7 +5,7 @@
 //! | `POST /v1/hello` | this node's hello |
 //! | `GET /v1/pages` | an upgrade to a page connection: runs of blocks of one version of an object, in signed frames |
 //! | `POST /v1/describe` | the current version of an object |
-//! | `POST /v1/wrote` | empty, once every node that must know of the write does |
+//! | `POST /v1/wrote` | empty, after all nodes that cache the object were notified |
 //! | `POST /v1/evict` | the number of objects with a prefix that were evicted from the cache |
 //!
 //! Every request and every answer is signed with the cluster's secret. The node that received a client's request
@@ -15,6 +15,7 @@
 mod pages;
 
 use std::{
+    fmt::Display,
     io,
     sync::Arc,
     time::{Instant, SystemTime},
@@ -87,7 +88,7 @@ fn router(context: Arc<PeerContext>) -> Router {
         .route(HELLO_PATH, post(hello))
         .route(PAGES_PATH, get(pages::upgrade))
         .route(DESCRIBE_PATH, post(describe))
-        .route(WROTE_PATH, post(wrote))
+        .route(WROTE_PATH, post(apply_write_notice))
         .route(EVICT_PATH, post(evict))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(middleware::from_fn_with_state(context.clone(), require_signature))
@@ -113,10 +114,7 @@ async fn require_signature(
             next.run(request).await
         }
         Err(error) => {
-            let line = format!("a request to the peer door is refused: {error}");
-            if context.refusals.lock().is_due(&line, Instant::now()) {
-                tracing::warn!("cluster: {line}");
-            }
+            context.warn_refused(&error);
             StatusCode::UNAUTHORIZED.into_response()
         }
     }
@@ -145,13 +143,13 @@ async fn describe(
         Err(status) => return context.refuse(signature, status),
     };
     let peer = PeerId::new(request.from);
-    match reader.describe_for_peer(&peer, request.request).await {
+    match reader.describe_for_peer(&peer, request.payload).await {
         Ok(described) => context.json(signature, &described),
         Err(error) => context.refuse(signature, status_of(&error)),
     }
 }
 
-async fn wrote(
+async fn apply_write_notice(
     State(context): State<Arc<PeerContext>>,
     Extension(signature): Extension<RequestSignature>,
     body: Bytes,
@@ -160,7 +158,7 @@ async fn wrote(
         Ok(parsed) => parsed,
         Err(status) => return context.refuse(signature, status),
     };
-    reader.note_changed(request.request).await;
+    reader.note_changed(request.payload).await;
     context.json(signature, &())
 }
 
@@ -173,15 +171,26 @@ async fn evict(
         Ok(parsed) => parsed,
         Err(status) => return context.refuse(signature, status),
     };
-    match reader.evict_for_peer(&request.request).await {
+    match reader.evict_for_peer(&request.payload).await {
         Ok(objects) => context.json(signature, &objects),
         Err(error) => context.refuse(signature, status_of(&error)),
     }
 }
 
 impl PeerContext {
-    /// Parses a request about a bucket, and returns it with the bucket's reader. The error is the status to answer
-    /// with.
+    /// Logs a refused request. A line that repeats the previous one is logged at most once every ten minutes.
+    fn warn_refused(&self, error: &impl Display) {
+        let line = format!("refused a request to the peer door: {error}");
+        if self.refusals.lock().is_due(&line, Instant::now()) {
+            tracing::warn!("cluster: {line}");
+        }
+    }
+
+    /// Parses a request about a bucket, and returns it with the bucket's reader.
+    ///
+    /// # Errors
+    ///
+    /// The status to answer with: 400 if the body is invalid, or 409 if the two nodes do not share the bucket.
     fn parse<T: DeserializeOwned>(
         &self,
         body: &[u8],

@@ -70,7 +70,7 @@ pub struct PeerSource {
 pub struct StripeSources {
     /// End of the stripe, as an offset in the object: a multiple of the page size.
     pub end: u64,
-    /// Whether this node is the home of the stripe, and keeps its pages on disk. Other nodes keep a few of them, in
+    /// True if this node is the home of the stripe, and keeps its pages on disk. Other nodes keep a few of them, in
     /// memory.
     pub is_home: bool,
     /// The peers to ask before the origin, in order. For a home, its donors.
@@ -115,7 +115,7 @@ pub type BlockRuns = BoxStream<'static, Result<BlockRun, PeerError>>;
 pub struct DescribeRequest {
     /// Path within the bucket.
     pub path: String,
-    /// Whether the authority must ask the origin, even if it knows the object.
+    /// True if the authority must ask the origin, even if it knows the object.
     pub is_strict: bool,
     /// The bytes to be read next, if any certainly will be: the authority may fetch them with the same request.
     pub wanted: Option<Range<u64>>,

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GraphArgs {
     #[command(subcommand)]
-    what: GraphCommand,
+    command: GraphCommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -29,7 +29,7 @@ enum GraphCommand {
     Import(Box<import::ImportArgs>),
     /// Write a graph as tables: a file for each vertex type and edge type
     Export(export::ExportArgs),
-    /// Manage graph stores: versioned graphs in a folder or bucket that can be changed
+    /// Manage graph stores: mutable, versioned graphs in a folder or bucket
     Store(store::StoreArgs),
 }
 
@@ -37,9 +37,9 @@ enum GraphCommand {
 ///
 /// # Errors
 ///
-/// If the command line is invalid, or reading or writing fails. Nothing new is left in that case.
+/// If the command line is invalid, or reading or writing fails. No partial output remains.
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
-    match args.what {
+    match args.command {
         GraphCommand::Info(args) => info::run(args).await,
         GraphCommand::Neighbors(args) => neighbors::run(args).await,
         GraphCommand::Import(args) => import::run(*args).await,

@@ -1,4 +1,7 @@
 //! A text table that fits the terminal, with a note about omitted rows and columns.
+//!
+//! Rows are printed while they arrive, in bounded memory. `comfy-table` would need all of them first, and wraps cells
+//! over several lines, which breaks `cut` and `awk`.
 
 use std::{io::Write, iter};
 

@@ -16,7 +16,7 @@ use super::{
     tail::StripeLocation,
 };
 
-/// Encoding of bloom filters with timestamps in UTC.
+/// Value of `bloomEncoding` for filters that hash timestamps in UTC.
 const FILTERS_IN_UTC: u32 = 1;
 
 /// Contents of a stream.
@@ -44,7 +44,7 @@ pub(super) struct OrcStreamLocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrcColumnEncoding {
     /// True if numbers use version 2 of run-length encoding.
-    pub(super) second_version: bool,
+    pub(super) is_rle_v2: bool,
     /// Number of values in the dictionary, if there is one.
     pub(super) dictionary: Option<u32>,
     /// True if bloom filters have timestamps in UTC.
@@ -63,16 +63,16 @@ pub(super) struct StripeFooter {
     pub(super) zone: WriterTimeZone,
 }
 
-/// Clock of the writer's timestamps without zone.
+/// Writer's time zone, for timestamps without one.
 #[derive(Clone, Debug)]
 pub(super) enum WriterTimeZone {
     Utc,
     Other(TimeZoneClock),
-    /// Unknown name.
+    /// A name that is not in the time zone database.
     Unknown(String),
 }
 
-/// Time zone, as the writer knew it.
+/// Time zone with the writer's epoch and early offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeZoneClock {
     pub(super) zone: Tz,
@@ -114,7 +114,7 @@ impl StripeFooter {
 
             if column as usize >= columns {
                 return Err(at(OrcReadError::corrupt(format!(
-                    "a stream of column {column}, which there is not"
+                    "a stream of column {column}, which does not exist"
                 ))));
             }
 
@@ -162,7 +162,7 @@ impl OrcColumnEncoding {
     fn of(encoding: &proto::ColumnEncoding) -> Option<Self> {
         let kind = Encodings::try_from(encoding.kind.unwrap_or_default()).ok()?;
         Some(Self {
-            second_version: matches!(kind, Encodings::DirectV2 | Encodings::DictionaryV2),
+            is_rle_v2: matches!(kind, Encodings::DirectV2 | Encodings::DictionaryV2),
             dictionary: matches!(kind, Encodings::Dictionary | Encodings::DictionaryV2)
                 .then(|| encoding.dictionary_size()),
             filters_in_utc: encoding.bloom_encoding == Some(FILTERS_IN_UTC),

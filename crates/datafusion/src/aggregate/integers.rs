@@ -110,7 +110,9 @@ impl IntegerExprs {
             return None;
         }
 
-        let (of_left, of_right, to) = (scale_of(&of_left)?, scale_of(&of_right)?, scale_of(to)?);
+        let of_left = scale_of(&of_left)?;
+        let of_right = scale_of(&of_right)?;
+        let to = scale_of(to)?;
         let mut left = self.add(expr.left(), schema)?;
         let mut right = self.add(expr.right(), schema)?;
         if op == ArithmeticOp::Multiply {

@@ -18,7 +18,7 @@ use datafusion::arrow::{
 /// Size of a column's buffers up to which a copy is never worthwhile.
 const SMALL_BUFFERS: usize = 64 << 10;
 
-/// Whether an operator holds the batches of a scan. Shared by all copies of the scan in a plan.
+/// Flag of a scan whose batches an operator holds. Shared by all copies of the scan in a plan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AreHeld(Arc<AtomicBool>);
 

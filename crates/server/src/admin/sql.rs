@@ -15,7 +15,7 @@ use crate::flight::{QueryEngine, RunningQuery, unless_cancelled};
 /// Body of `POST /api/sql`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SqlQuery {
+pub(super) struct SqlQueryRequest {
     sql: String,
     /// Maximum rows to return.
     limit: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct SqlReport {
 pub(super) async fn first_rows(
     engine: &QueryEngine,
     caller: Option<&str>,
-    query: SqlQuery,
+    query: SqlQueryRequest,
 ) -> Result<SqlReport, Status> {
     let limit = query.limit.unwrap_or(DEFAULT_ROWS);
     if !(1..=MAX_ROWS).contains(&limit) {

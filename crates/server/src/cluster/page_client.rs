@@ -16,7 +16,7 @@ use stylobate_storage::{BlockRun, BlockRuns, PeerError};
 use tokio::io::AsyncWriteExt;
 
 use super::{
-    page_requests::framed_request,
+    page_requests::encode_page_request,
     run_frames::{FrameSource, RunReader},
     signature::{PeerKey, RequestSignature},
 };
@@ -124,7 +124,7 @@ impl PageConnection {
         peer: &NodeAddress,
         idle: &Arc<IdleConnections>,
     ) -> Result<BlockRuns, PageFailure> {
-        let request = framed_request(key, self.session, self.number, content);
+        let request = encode_page_request(key, self.session, self.number, content);
         let Some((request, signature)) = request else {
             let reason = "the request is too long".to_owned();
             return Err(PageFailure::Answered(PeerError::Failed { reason }));

@@ -1,4 +1,4 @@
-//! The server side of page connections: the requests on them, and the answers of a peer door.
+//! Requests on page connections: their encoding, and the server that receives them.
 //!
 //! ```text
 //! request   length of the content u32, little-endian │ signature (32 bytes) │ content, as JSON
@@ -34,7 +34,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Encodes the request with this number on a connection, and returns it with its signature; `None` if it is too long.
-pub(super) fn framed_request(
+pub(super) fn encode_page_request(
     key: &PeerKey,
     session: RequestSignature,
     number: u64,
@@ -56,7 +56,7 @@ pub(crate) struct PageRequest {
     pub(crate) signature: RequestSignature,
 }
 
-/// The answering side of a connection.
+/// Server side of a page connection.
 pub(crate) struct PageRequests<S> {
     source: FrameSource<S>,
     key: PeerKey,
@@ -103,22 +103,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PageRequests<S> {
         Ok(request)
     }
 
-    /// Runs `work` on an answer. Fails if the peer closes the connection in the meantime.
-    pub(crate) async fn while_awaited<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
+    /// Runs `work`; fails if the peer closes the connection first.
+    pub(crate) async fn until_peer_closes<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            error = self.given_up() => Err(error),
+            error = self.peer_closed() => Err(error),
         }
     }
 
     /// Waits until the peer closes the connection. A byte received here is a protocol error: the peer sends its next
     /// request only after the answer.
-    async fn given_up(&mut self) -> io::Error {
+    async fn peer_closed(&mut self) -> io::Error {
         match self.source.stream_mut().read_u8().await {
-            Ok(_) => {
-                io::Error::new(io::ErrorKind::InvalidData, "a request before the answer to the former one")
-            }
+            Ok(_) => io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a request arrived before the previous one was answered",
+            ),
             Err(error) => error,
         }
     }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     fn request(number: u64, content: &[u8]) -> Bytes {
-        framed_request(&key("a"), session("/1"), number, content).unwrap().0
+        encode_page_request(&key("a"), session("/1"), number, content).unwrap().0
     }
 
     /// Returns the contents of the accepted requests, and whether the last one was refused.
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_hold_for_their_connection_and_number() {
+    async fn a_request_is_valid_only_on_its_connection_and_with_its_number() {
         let long = vec![7; MAX_CONTENT];
         let sent = [request(0, b"first"), request(1, &long), request(2, b"")];
         let expected: Vec<Bytes> = vec!["first".into(), long.clone().into(), Bytes::new()];
@@ -201,7 +202,7 @@ mod tests {
         let endless = [u32::MAX.to_le_bytes().as_slice(), &[0; 100]].concat();
         assert_eq!(accepted("a", "/1", &endless).await, (Vec::new(), true));
         let content = vec![7; MAX_CONTENT + 1];
-        assert!(framed_request(&key("a"), session("/1"), 0, &content).is_none());
+        assert!(encode_page_request(&key("a"), session("/1"), 0, &content).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_reader_does_not_hold_an_answer_for_ever() {
+    async fn a_slow_reader_does_not_hold_an_answer_forever() {
         let (mut peer, own) = duplex(1 << 10);
         let mut requests = PageRequests::new(own, key("a"), session("/1"));
         let write = requests.write(Bytes::from_static(b"head"), vec![7; 1 << 20].into());
@@ -239,9 +240,9 @@ mod tests {
     async fn work_for_a_peer_that_has_gone_is_given_up() {
         let (peer, own) = duplex(1 << 10);
         let mut requests = PageRequests::new(own, key("a"), session("/1"));
-        assert_eq!(requests.while_awaited(async { 7 }).await.unwrap(), 7);
+        assert_eq!(requests.until_peer_closes(async { 7 }).await.unwrap(), 7);
         let leave = async move { drop(peer) };
-        let (work, ()) = tokio::join!(requests.while_awaited(std::future::pending::<()>()), leave);
+        let (work, ()) = tokio::join!(requests.until_peer_closes(std::future::pending::<()>()), leave);
         assert_eq!(work.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

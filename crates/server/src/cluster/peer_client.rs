@@ -57,7 +57,8 @@ pub(crate) struct BucketRequest<T> {
     pub(crate) origin: String,
     /// Bytes of a page.
     pub(crate) page_size: u64,
-    pub(crate) request: T,
+    #[serde(rename = "request")]
+    pub(crate) payload: T,
 }
 
 /// Sends requests to the peer doors of other nodes.
@@ -175,7 +176,7 @@ impl PeerClient {
         request: &BucketRequest<PeerRead>,
     ) -> Result<BlockRuns, PeerError> {
         let content = to_json(request)?;
-        let range = &request.request.range;
+        let range = &request.payload.range;
         let len = range.end.saturating_sub(range.start);
 
         if let Some(connection) = self.idle.take(address) {

@@ -43,13 +43,13 @@ impl BucketPeers {
         route.cloned().ok_or(PeerError::Declined)
     }
 
-    fn request<T>(&self, request: T) -> BucketRequest<T> {
+    fn request<T>(&self, payload: T) -> BucketRequest<T> {
         BucketRequest {
             from: self.cluster.id.to_string(),
             bucket: self.bucket.clone(),
             origin: self.origin.clone(),
             page_size: self.cluster.shared.page_size.as_u64(),
-            request,
+            payload,
         }
     }
 

@@ -74,12 +74,12 @@ impl PeerContext {
         request: &PageRequest,
     ) -> io::Result<()> {
         let mut frames = RunFrames::new(self.cluster.key().clone(), request.signature);
-        let mut runs = match requests.while_awaited(self.read(&request.content)).await? {
+        let mut runs = match requests.until_peer_closes(self.read(&request.content)).await? {
             Ok(runs) => runs,
             Err(status) => return requests.write(frames.end(status), Bytes::new()).await,
         };
 
-        while let Some(run) = requests.while_awaited(runs.next()).await? {
+        while let Some(run) = requests.until_peer_closes(runs.next()).await? {
             match run {
                 Ok(run) => requests.write(frames.head(&run), run.bytes).await?,
                 Err(error) => return requests.write(frames.end(status_of(&error)), Bytes::new()).await,
@@ -90,6 +90,6 @@ impl PeerContext {
 
     async fn read(&self, content: &[u8]) -> Result<BlockRuns, StatusCode> {
         let (request, reader) = self.parse::<PeerRead>(content)?;
-        reader.read_for_peer(request.request).await.map_err(|error| status_of(&error))
+        reader.read_for_peer(request.payload).await.map_err(|error| status_of(&error))
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct ObjectVersionStore {
 }
 
 impl ObjectVersionStore {
-    pub(super) fn of(store: Arc<dyn ObjectStore>) -> Self {
+    pub(super) fn new(store: Arc<dyn ObjectStore>) -> Self {
         Self { store }
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn key_of_version(path: &str) -> Option<&str> {
 }
 
 fn unsupported<T>() -> Result<T> {
-    Err(Error::NotSupported { source: "versions of objects can be read only".into() })
+    Err(Error::NotSupported { source: "object versions are read-only".into() })
 }
 
 impl fmt::Display for ObjectVersionStore {

@@ -53,7 +53,7 @@ struct MemoryPages {
 #[derive(Debug)]
 struct MemoryPageEntry {
     slot: EvictionSlot,
-    /// Whether the slot belongs to the order of other nodes' pages.
+    /// True if the slot belongs to the order of other nodes' pages.
     is_of_peer: bool,
     pieces: MemoryPieces,
     blocks: BlockSet,

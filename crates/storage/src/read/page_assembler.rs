@@ -47,9 +47,9 @@ pub(crate) struct PageAssembler<'a> {
     object: &'a PagedObject,
     expected: VecDeque<ExpectedPiece>,
     end: u64,
-    /// Whether complete pieces are written to disk: this node is their home.
+    /// True if complete pieces are written to disk: this node is their home.
     is_home: bool,
-    /// Whether the bytes come from a peer rather than the origin.
+    /// True if the bytes come from a peer rather than the origin.
     is_from_peer: bool,
     /// The bytes that complete the last piece, held back until it is certain that no more follow. Empty unless all
     /// other bytes have arrived.

@@ -49,7 +49,7 @@ pub(super) fn codes(
 ) -> Result<Option<Box<dyn OrcColumnReader>>, OrcReadError> {
     let encoding = streams.encoding(column.id)?;
     let Some(count) = encoding.dictionary else { return Ok(None) };
-    let ints = |kind| IntRleDecoder::new(streams.get(column.id, kind), false, encoding.second_version);
+    let ints = |kind| IntRleDecoder::new(streams.get(column.id, kind), false, encoding.is_rle_v2);
     let values = dictionaries.get(column.id, || {
         let data = streams.get(column.id, StreamKind::DictionaryData);
         values(count, ints(StreamKind::Length), data)

@@ -22,7 +22,7 @@ pub(super) const INITIAL_CAPACITY: usize = 64 << 10;
 pub(in crate::orc) struct IntRleDecoder {
     stream: OrcStreamReader,
     signed: bool,
-    second_version: bool,
+    is_rle_v2: bool,
     run: Vec<i64>,
     /// Numbers of the run that were returned.
     used: usize,
@@ -33,11 +33,11 @@ pub(in crate::orc) struct IntRleDecoder {
 }
 
 impl IntRleDecoder {
-    pub(in crate::orc) fn new(mut stream: OrcStreamReader, signed: bool, second_version: bool) -> Self {
+    pub(in crate::orc) fn new(mut stream: OrcStreamReader, signed: bool, is_rle_v2: bool) -> Self {
         let before = stream.take_before().values;
         let run = Vec::with_capacity(MAX_RUN);
         let patches = Vec::new();
-        Self { stream, signed, second_version, run, used: 0, patches, before }
+        Self { stream, signed, is_rle_v2, run, used: 0, patches, before }
     }
 
     /// Returns the position reached.
@@ -98,7 +98,7 @@ impl IntRleDecoder {
         if self.used == self.run.len() {
             self.run.clear();
             self.used = 0;
-            if self.second_version { self.second_run()? } else { self.first_run()? }
+            if self.is_rle_v2 { self.second_run()? } else { self.first_run()? }
         }
         Ok(())
     }
@@ -251,9 +251,9 @@ mod tests {
 
     use super::*;
 
-    fn read(bytes: &[u8], signed: bool, second_version: bool, len: usize) -> Vec<i64> {
+    fn read(bytes: &[u8], signed: bool, is_rle_v2: bool, len: usize) -> Vec<i64> {
         let stream = OrcStreamReader::new(Bytes::copy_from_slice(bytes), None);
-        let mut ints = IntRleDecoder::new(stream, signed, second_version);
+        let mut ints = IntRleDecoder::new(stream, signed, is_rle_v2);
         let values = ints.read(len).unwrap();
         assert!(ints.read(1).is_err(), "more values than expected");
         values
@@ -304,9 +304,9 @@ mod tests {
             &[0xc6, 0x09, 0x02],
             &[0xc2, 0, 1, 1],
         ] {
-            for second_version in [false, true] {
+            for is_rle_v2 in [false, true] {
                 let stream = OrcStreamReader::new(Bytes::copy_from_slice(bytes), None);
-                assert!(IntRleDecoder::new(stream, true, second_version).read(600).is_err(), "{bytes:?}");
+                assert!(IntRleDecoder::new(stream, true, is_rle_v2).read(600).is_err(), "{bytes:?}");
             }
         }
     }

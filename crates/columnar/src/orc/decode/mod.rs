@@ -187,7 +187,7 @@ fn decoder(
     let presence = PresentStreamDecoder::of(column.id, streams);
     let get = |kind| streams.get(column.id, kind);
     let encoding = streams.encoding(column.id)?;
-    let ints = |kind, signed| IntRleDecoder::new(get(kind), signed, encoding.second_version);
+    let ints = |kind, signed| IntRleDecoder::new(get(kind), signed, encoding.is_rle_v2);
     let direct = |is_text| {
         let presence = PresentStreamDecoder::of(column.id, streams);
         let data = get(StreamKind::Data);

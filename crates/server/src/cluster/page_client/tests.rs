@@ -71,7 +71,7 @@ impl TestReader {
 
     fn request(&self) -> BucketRequest<PeerRead> {
         let size = self.data.len() as u64;
-        let request = PeerRead {
+        let payload = PeerRead {
             path: "object".to_owned(),
             kept: None,
             size,
@@ -85,7 +85,7 @@ impl TestReader {
             bucket: "lake".to_owned(),
             origin: origin_hash(&Origin::new("lake", self.store.clone())).unwrap(),
             page_size: MIB,
-            request,
+            payload,
         }
     }
 
@@ -174,19 +174,19 @@ async fn a_connection_goes_on_after_a_refusal() {
     }
 
     let mut replaced = reader.request();
-    replaced.request.e_tag = Some("\"another\"".to_owned());
+    replaced.payload.e_tag = Some("\"another\"".to_owned());
     assert_eq!(reader.failure(&door.address, &replaced).await, PeerError::Changed);
     let mut cached = reader.request();
-    cached.request.role = PeerRole::Donor;
+    cached.payload.role = PeerRole::Donor;
     assert_eq!(reader.failure(&door.address, &cached).await, PeerError::Declined);
     let mut empty = reader.request();
-    empty.request.range = 0..0;
+    empty.payload.range = 0..0;
     assert!(matches!(reader.failure(&door.address, &empty).await, PeerError::Failed { .. }));
 
     reader.check(&door.address).await;
     assert_eq!(reader.reads(), [6]);
     let mut long = reader.request();
-    long.request.path = "x".repeat(1 << 20);
+    long.payload.path = "x".repeat(1 << 20);
     assert!(reader.failure(&door.address, &long).await.to_string().contains("the request is too long"));
 }
 

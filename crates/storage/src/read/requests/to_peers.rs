@@ -232,7 +232,9 @@ impl PeerRequests {
         self.counters.peer_reads.add(1);
         let read = self.peer_read(object, source, range);
         let usual = usual_time(&self.hedge, origin_latency.unwrap_or(UNKNOWN_ANSWER));
-        let (peers, slow, peer) = (self.peers.clone(), self.slow.clone(), source.peer.clone());
+        let peers = self.peers.clone();
+        let slow = self.slow.clone();
+        let peer = source.peer.clone();
         tokio::spawn(async move {
             let asked = async { peers.read(&peer, read).await?.next().await.transpose() };
             let is_fast = match tokio::time::timeout(usual, asked).await {

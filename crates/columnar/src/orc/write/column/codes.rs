@@ -12,8 +12,8 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 use super::{FinishedColumnStreams, OrcColumnError, RowGroupStats, direct::DirectStringEncoder};
 use crate::{
     kernels::{
-        first_bytes::first_bytes,
         interner::{FULL, ValueInterner},
+        prefix_key::prefix_key,
         same::is_same,
     },
     orc::write::{
@@ -289,7 +289,7 @@ fn intern_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
 /// Returns the codes in the order of their values.
 fn order(values: &ValueInterner) -> Vec<u32> {
     let starts = (0..).zip(values.values());
-    let mut order: Vec<(u64, u32)> = starts.map(|(code, value)| (first_bytes(value), code)).collect();
+    let mut order: Vec<(u64, u32)> = starts.map(|(code, value)| (prefix_key(value), code)).collect();
     order.sort_unstable_by(|(start, code), (other_start, other)| {
         start.cmp(other_start).then_with(|| values.value(*code).cmp(values.value(*other)))
     });

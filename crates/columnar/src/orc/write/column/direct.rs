@@ -7,7 +7,7 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 
 use super::{FinishedColumnStreams, OrcColumnError, RowGroupStats};
 use crate::{
-    kernels::first_bytes::first_bytes,
+    kernels::prefix_key::prefix_key,
     orc::write::{
         compression::OrcChunkCompressor, encode::ints::RleV2Encoder, options::OrcEncoderOptions,
         stream::OrcStreamWriter,
@@ -72,7 +72,7 @@ impl DirectStringEncoder {
             if let Some(bloom) = &mut stats.bloom {
                 bloom.add_bytes(text);
             }
-            let here = first_bytes(text);
+            let here = prefix_key(text);
             let [min, max] = bounds.get_or_insert([(here, row); 2]);
 
             if here < min.0 || here == min.0 && text < array.value(min.1).as_ref() {
@@ -155,11 +155,11 @@ fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8],
     let first = texts.next()?;
     let mut min = first;
     let mut max = first;
-    let mut min_start = first_bytes(first);
-    let mut max_start = first_bytes(first);
+    let mut min_start = prefix_key(first);
+    let mut max_start = prefix_key(first);
 
     for text in texts {
-        let here = first_bytes(text);
+        let here = prefix_key(text);
         if here < min_start || here == min_start && text < min {
             (min, min_start) = (text, here);
         }

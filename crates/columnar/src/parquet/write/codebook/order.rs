@@ -10,7 +10,7 @@ use parquet::{
     schema::types::ColumnDescPtr,
 };
 
-use crate::kernels::first_bytes::first_bytes;
+use crate::kernels::prefix_key::prefix_key;
 
 /// Maximum bytes of a bound; longer ones are truncated.
 pub(crate) const MAX_BYTES: usize = 64;
@@ -57,8 +57,8 @@ impl PlainValueOrder {
         const SIGN: u64 = 1 << 63;
         match self {
             Self::None => 0,
-            Self::Bytes { .. } => first_bytes(value),
-            Self::Decimal => first_bytes(value) ^ SIGN,
+            Self::Bytes { .. } => prefix_key(value),
+            Self::Decimal => prefix_key(value) ^ SIGN,
             Self::Number { signed } => last_bytes(value) ^ if signed { SIGN } else { 0 },
             Self::Float { .. } if is_nan(value) => NAN,
             Self::Float { .. } => {
@@ -137,7 +137,7 @@ fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns the last eight bytes in reverse order as a number: the counterpart of [`first_bytes`].
+/// Returns the last eight bytes in reverse order as a number: the counterpart of [`prefix_key`].
 fn last_bytes(value: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(value.iter().rev()).for_each(|(to, from)| *to = *from);

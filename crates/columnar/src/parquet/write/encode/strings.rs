@@ -9,7 +9,7 @@ use arrow::{
 use parquet::{basic::Encoding, schema::types::ColumnDescPtr};
 
 use crate::{
-    kernels::{first_bytes::first_bytes, texts::downcast_texts},
+    kernels::{prefix_key::prefix_key, texts::downcast_texts},
     parquet::write::{
         bounds::strings::StringBounds,
         chunk::EncodedChunk,
@@ -108,7 +108,7 @@ impl PlainStringEncoder {
         let place = start..self.values.len();
         self.rows.push_valid(1);
         self.count += 1;
-        let key = first_bytes(value);
+        let key = prefix_key(value);
 
         match &mut self.extremes {
             None => {

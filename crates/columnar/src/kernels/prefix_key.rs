@@ -1,8 +1,8 @@
-//! First bytes of strings, which tell most of them apart in one comparison.
+//! Fixed-size prefix of a string; decides most comparisons at once.
 
-/// Returns the first eight bytes as a number, whose order never contradicts that of the strings.
+/// Returns the first eight bytes as a big-endian number, zero-padded. Different numbers order as their strings do.
 #[inline]
-pub(crate) fn first_bytes(text: &[u8]) -> u64 {
+pub(crate) fn prefix_key(text: &[u8]) -> u64 {
     match text.first_chunk::<8>() {
         Some(first) => u64::from_be_bytes(*first),
         None => {
