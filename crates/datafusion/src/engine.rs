@@ -225,6 +225,7 @@ impl ParsedQuery {
     /// # Errors
     ///
     /// [`Error::NoSuchTable`] if a table is missing, [`Error::Query`] if the query is wrong or would write.
+    #[tracing::instrument(name = "sql_prepare", level = "debug", skip_all)]
     pub async fn plan(
         self,
         opened: Vec<(TableName, ScanTable)>,

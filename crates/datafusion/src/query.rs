@@ -32,19 +32,19 @@ pub struct SqlQuery {
     plan: LogicalPlan,
     schema: SchemaRef,
     /// The plan for the first run.
-    first: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    first_plan: Mutex<Option<Arc<dyn ExecutionPlan>>>,
     runtime: Arc<SharedRuntime>,
 }
 
 impl SqlQuery {
-    pub(crate) async fn planned(
+    pub(crate) async fn plan(
         context: SessionContext,
         plan: LogicalPlan,
         runtime: Arc<SharedRuntime>,
     ) -> datafusion::common::Result<Self> {
-        let first = context.state().create_physical_plan(&plan).await?;
-        let schema = first.schema();
-        Ok(Self { context, plan, schema, first: Mutex::new(Some(first)), runtime })
+        let first_plan = context.state().create_physical_plan(&plan).await?;
+        let schema = first_plan.schema();
+        Ok(Self { context, plan, schema, first_plan: Mutex::new(Some(first_plan)), runtime })
     }
 
     /// Returns the schema of the rows.
@@ -66,10 +66,11 @@ impl SqlQuery {
     ///
     /// # Errors
     ///
-    /// Errors of planning, as by [`SqlSession::prepare`](crate::SqlSession::prepare).
+    /// Planning errors; see [`SqlSession::prepare`](crate::SqlSession::prepare).
+    #[tracing::instrument(name = "sql_run", level = "debug", skip_all)]
     pub async fn run(&self) -> Result<SqlRows> {
-        let first = self.first.lock().take();
-        let plan = match first {
+        let first_plan = self.first_plan.lock().take();
+        let plan = match first_plan {
             Some(plan) => plan,
             None => self.context.state().create_physical_plan(&self.plan).await?,
         };
@@ -88,7 +89,7 @@ impl fmt::Debug for SqlQuery {
 pub struct SqlRows {
     rows: SendableRecordBatchStream,
     is_explanation: bool,
-    /// Its folder is removed after the stream is dropped.
+    /// Keeps the spill folder until the stream is dropped.
     _runtime: Arc<SharedRuntime>,
 }
 
@@ -111,8 +112,8 @@ impl SqlRows {
         self.is_explanation
     }
 
-    /// Computes the rows in a task of the current runtime, a few batches ahead, so that the thread that reads them
-    /// only waits.
+    /// Runs the plan in a task of the current runtime, which buffers a few batches, so that the reading thread only
+    /// waits.
     pub fn in_task(self) -> Self {
         let rows = self.rows;
         Self { rows: in_task(rows.schema(), move || Ok(rows)), ..self }

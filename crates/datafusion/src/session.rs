@@ -245,13 +245,14 @@ impl SqlSession {
     /// # Errors
     ///
     /// See [`Self::run`]; also [`Error::Query`] for statements that return no rows.
+    #[tracing::instrument(name = "sql_prepare", level = "debug", skip_all)]
     pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
         let statement = self.parse_one(sql)?;
         let planned = async {
             let plan = self.plan(statement.statement).await?;
             let only_queries = SQLOptions::new().with_allow_ddl(false).with_allow_statements(false);
             only_queries.with_allow_dml(false).verify_plan(&plan)?;
-            SqlQuery::planned(self.context.clone(), plan, self.runtime.clone()).await
+            SqlQuery::plan(self.context.clone(), plan, self.runtime.clone()).await
         };
         planned.await.map_err(|error: DataFusionError| self.explained(error.into()))
     }
@@ -263,6 +264,7 @@ impl SqlSession {
     ///
     /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is invalid, [`Error::Scan`] if files cannot be
     /// opened.
+    #[tracing::instrument(name = "sql_run", level = "debug", skip_all)]
     pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
         self.start(statement.statement).await.map_err(|error| self.explained(error.into()))
     }

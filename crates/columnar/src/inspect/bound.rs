@@ -96,7 +96,7 @@ impl FooterValue {
                 BoundValue::Text(String::from_utf8_lossy(bytes).into_owned())
             }
             (Self::Bytes(bytes), FooterValueType::Uuid) => BoundValue::Text(uuid(bytes)),
-            (Self::Bytes(bytes), _) => BoundValue::Text(hex(bytes)),
+            (Self::Bytes(bytes), _) => BoundValue::Text(hex::encode(bytes)),
         })
     }
 }
@@ -193,12 +193,8 @@ fn formatted(array: &dyn Array) -> Option<String> {
     ArrayFormatter::try_new(array, &options).ok()?.value(0).try_to_string().ok()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn uuid(bytes: &[u8]) -> String {
-    uuid::Uuid::from_slice(bytes).map_or_else(|_| hex(bytes), |id| id.to_string())
+    uuid::Uuid::from_slice(bytes).map_or_else(|_| hex::encode(bytes), |id| id.to_string())
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ const MAX_CONCURRENT_FOOTERS: usize = 8;
 /// Describes the file at the source; the first if there are several.
 ///
 /// Fails if there is none, or if it is neither Parquet nor ORC, or if its footer is corrupt.
+#[tracing::instrument(level = "debug", skip_all, fields(%source))]
 #[boxed]
 pub async fn inspect(source: &Source, cache: &Cache) -> Result<Inspection> {
     let mut files = Box::pin(inspect_all(source, cache).await?);
@@ -44,6 +45,7 @@ pub async fn inspect(source: &Source, cache: &Cache) -> Result<Inspection> {
 /// description or error.
 ///
 /// Fails if there is no file.
+#[tracing::instrument(level = "debug", skip_all, fields(%source))]
 #[boxed]
 pub async fn inspect_all(
     source: &Source,

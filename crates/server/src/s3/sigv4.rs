@@ -116,8 +116,8 @@ struct SigV4Credential<'a> {
 }
 
 impl<'a> SigV4Credential<'a> {
-    fn parse(text: &'a str, separator: &str, time: &str) -> Option<Self> {
-        let mut fields = text.split(separator);
+    fn parse(text: &'a str, separator: (char, &'static str), time: &str) -> Option<Self> {
+        let mut fields = split_fields(text, separator);
         let access_key = fields.next()?;
         let day = fields.next()?;
         let region = fields.next()?;
@@ -152,27 +152,27 @@ struct SigV4Signature<'a> {
     value: [u8; 32],
 }
 
-/// Names of the signed headers. Iterating over them is cheap, so they are never collected.
-#[derive(Clone, Copy)]
-struct SignedHeaders<'a> {
-    text: &'a str,
-    separator: &'static str,
-}
+/// Names of the signed headers.
+struct SignedHeaders<'a>(Vec<&'a str>);
 
 impl<'a> SignedHeaders<'a> {
-    fn iter(self) -> impl Iterator<Item = &'a str> {
-        self.text.split(self.separator)
+    fn new(text: &'a str, separator: (char, &'static str)) -> Self {
+        Self(split_fields(text, separator).collect())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'a str> {
+        self.0.iter().copied()
     }
 
     /// Returns true if the names are lowercase and in strictly ascending order.
-    fn are_ordered(self) -> bool {
+    fn are_ordered(&self) -> bool {
         let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let mut previous = "";
         self.iter().all(|name| name.bytes().all(is_name) && std::mem::replace(&mut previous, name) < name)
     }
 
     /// Returns true if they include the host and every S3-specific header of the request.
-    fn cover(self, headers: &HeaderMap) -> bool {
+    fn cover(&self, headers: &HeaderMap) -> bool {
         let is_signed = |name: &str| self.iter().any(|signed| signed == name);
         let mut of_s3 = headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with("x-amz-"));
         is_signed(HOST.as_str()) && of_s3.all(is_signed)
@@ -198,9 +198,9 @@ impl<'a> SigV4Signature<'a> {
         // body.
         let payload = single(headers, CONTENT_SHA256).filter(|text| is_payload_hash(text))?;
         Some(Self {
-            credential: SigV4Credential::parse(credential, "/", time)?,
+            credential: SigV4Credential::parse(credential, ('/', ""), time)?,
             time,
-            signed_headers: SignedHeaders { text: names, separator: ";" },
+            signed_headers: SignedHeaders::new(names, (';', "")),
             payload,
             query: None,
             value: parse_hex(value)?,
@@ -241,9 +241,9 @@ impl<'a> SigV4Signature<'a> {
             return None;
         }
         Some(Self {
-            credential: SigV4Credential::parse(credential, "%2F", time)?,
+            credential: SigV4Credential::parse(credential, ('%', "2F"), time)?,
             time,
-            signed_headers: SignedHeaders { text: names, separator: "%3B" },
+            signed_headers: SignedHeaders::new(names, ('%', "3B")),
             payload: UNSIGNED_PAYLOAD,
             query: Some(values.map(Option::unwrap_or_default)),
             value: parse_hex(signature?)?,
@@ -253,7 +253,7 @@ impl<'a> SigV4Signature<'a> {
     /// Builds the canonical form of the request, or returns `None` if the request is ambiguous.
     fn canonical_request(&self, parts: &Parts) -> Option<String> {
         let path = parts.uri.path();
-        let signed = self.signed_headers;
+        let signed = &self.signed_headers;
         if !is_canonical_path(path) || !signed.are_ordered() || !signed.cover(&parts.headers) {
             return None;
         }
@@ -297,6 +297,16 @@ impl<'a> SigV4Signature<'a> {
         text.push_str(self.payload);
         Some(text)
     }
+}
+
+/// Splits a text at a separator: a character and the rest of its escape, if it is escaped. A text with another escape
+/// yields `%`, which no field may be. Searching for a character is faster than for a string.
+fn split_fields<'a>(text: &'a str, (first, rest): (char, &'static str)) -> impl Iterator<Item = &'a str> {
+    let pieces = text.split(first).enumerate();
+    pieces.map(move |(index, piece)| match index {
+        0 => piece,
+        _ => piece.strip_prefix(rest).unwrap_or("%"),
+    })
 }
 
 /// Returns true if a path equals its own canonical form, in which only the necessary escapes occur, once and in upper
@@ -373,26 +383,11 @@ fn parse_digits(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Parses 32 bytes in lowercase hexadecimal.
-fn parse_hex(text: &str) -> Option<[u8; 32]> {
+/// Parses 32 bytes in hexadecimal.
+pub(super) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if pairs.len() != bytes.len() || !rest.is_empty() {
-        return None;
-    }
-
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = lower_hex(*high)? << 4 | lower_hex(*low)?;
-    }
+    hex::decode_to_slice(text, &mut bytes).ok()?;
     Some(bytes)
-}
-
-fn lower_hex(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    }
 }
 
 fn upper_hex(digit: u8) -> Option<u8> {
@@ -403,15 +398,11 @@ fn upper_hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// Formats bytes in lowercase hexadecimal.
-#[expect(clippy::indexing_slicing, reason = "half a byte is less than 16")]
-pub(super) fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// Formats a hash in lowercase hexadecimal, without an allocation.
+pub(super) fn to_hex(hash: [u8; 32]) -> [u8; 64] {
     let mut text = [0; 64];
-    let (pairs, _) = text.as_chunks_mut::<2>();
-    for (pair, byte) in pairs.iter_mut().zip(bytes) {
-        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-    }
+    // Fails only if the lengths do not fit.
+    _ = hex::encode_to_slice(hash, &mut text);
     text
 }
 

@@ -107,6 +107,12 @@ impl Snapshot {
     ///
     /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Columnar`] if the filter
     /// names no property, or does not fit its type.
+    #[tracing::instrument(
+        name = "store_scan",
+        level = "debug",
+        skip_all,
+        fields(store = self.core().name(), version = self.version())
+    )]
     #[boxed]
     pub async fn scan_vertices(
         &self,
@@ -146,6 +152,12 @@ impl Snapshot {
     /// # Errors
     ///
     /// As [`Self::scan_vertices`], with [`crate::Error::NoSuchEdgeType`].
+    #[tracing::instrument(
+        name = "store_scan",
+        level = "debug",
+        skip_all,
+        fields(store = self.core().name(), version = self.version())
+    )]
     #[boxed]
     pub async fn scan_edges(
         &self,

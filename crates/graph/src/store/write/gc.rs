@@ -112,7 +112,7 @@ struct StoreContents {
     leases: Vec<ObjectMeta>,
 }
 
-/// What garbage collection removes.
+/// Versions, files and folders that garbage collection removes.
 struct Garbage<'a> {
     /// Versions whose records are removed, ascending.
     versions: Vec<u64>,

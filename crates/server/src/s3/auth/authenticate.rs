@@ -19,8 +19,8 @@ use crate::{
     access::AccessKeys,
     s3::{
         sigv4::{
-            ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_time,
-            signing_key, to_hex,
+            ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_hex,
+            parse_time, signing_key, to_hex,
         },
         wire::{
             chunked::ChunkSignatures,
@@ -318,10 +318,7 @@ impl ClaimedSignature {
 
     fn matches(&self, key: &HmacSha256, canonical_request: &str) -> bool {
         let mac = key.clone().chain_update(self.string_to_sign(canonical_request));
-        let mut value = [0; 32];
-        if self.value.len() != 64 || !decode_hex(&self.value, &mut value) {
-            return false;
-        }
+        let Some(value) = parse_hex(&self.value) else { return false };
         // The comparison takes constant time.
         mac.verify_slice(&value).is_ok()
     }
@@ -461,23 +458,6 @@ pub(crate) fn version_2() -> S3Error {
         InvalidRequest,
         "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256 (boto3: Config(signature_version=\"s3v4\"); s3cmd: signature_v2 = False; rclone: v2_auth = false)."
     )
-}
-
-/// Parses 32 bytes of hexadecimal; returns false if the text is invalid.
-pub(crate) fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if pairs.len() != bytes.len() || !rest.is_empty() {
-        return false;
-    }
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        match (digit(*high), digit(*low)) {
-            (Some(high), Some(low)) => *byte = high << 4 | low,
-            _ => return false,
-        }
-    }
-
-    true
 }
 
 #[cfg(test)]

@@ -36,7 +36,6 @@ use super::{
     refuse_climbing, uri_of, xml,
 };
 use crate::s3::{
-    upload::kept::hex,
     wire::{error, form::multipart::FormFile, form_error::FormError, header_text, target::QueryParameters},
     write::post_form::{SuccessAction, VerifiedForm},
 };
@@ -152,7 +151,7 @@ async fn build(
     if endpoint.is_request_payer() {
         header_text::set(&mut headers, REQUEST_PAYER, "requester");
     }
-    let boundary = format!("stylobate{}", hex(&rand::random::<[u8; 16]>()));
+    let boundary = format!("stylobate{}", hex::encode(rand::random::<[u8; 16]>()));
     header_text::set(&mut headers, CONTENT_TYPE, &format!("multipart/form-data; boundary={boundary}"));
 
     // If both headers are given, the length is not that of the body.
@@ -222,7 +221,7 @@ fn sign(
     let policy = STANDARD.encode(policy.to_string());
 
     let key = signing_key(&credential.secret_key, &day, region).ok_or_else(|| s3_error!(InternalError))?;
-    let signature = hex(&key.chain_update(&policy).finalize().into_bytes());
+    let signature = hex::encode(key.chain_update(&policy).finalize().into_bytes());
     fields.push(("policy".to_owned(), policy));
     fields.push(("x-amz-signature".to_owned(), signature));
     Ok(())

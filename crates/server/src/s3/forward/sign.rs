@@ -10,7 +10,7 @@ use http::{
 use object_store::aws::AwsCredential;
 use sha2::{Digest, Sha256};
 
-use super::super::sigv4::{ALGORITHM, signing_key, to_hex};
+use super::super::sigv4::{ALGORITHM, signing_key};
 use crate::s3::wire::target::QueryParameters;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -39,12 +39,12 @@ pub(super) fn sign(
     let mut canonical_request = format!("{}\n{}\n{query}\n", parts.method, parts.uri.path()).into_bytes();
     canonical_request.extend(canonical_headers);
     canonical_request.extend(format!("\n{names}\n{payload}").into_bytes());
-    let digest = hex(Sha256::digest(&canonical_request).into());
+    let digest = hex::encode(Sha256::digest(&canonical_request));
     let scope = format!("{day}/{region}/s3/aws4_request");
     let string_to_sign = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
     let Some(key) = signing_key(&credential.secret_key, &day, region) else { return };
 
-    let signature = hex(key.chain_update(string_to_sign).finalize().into_bytes().into());
+    let signature = hex::encode(key.chain_update(string_to_sign).finalize().into_bytes());
     let authorization = format!(
         "{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
         credential.key_id
@@ -78,10 +78,6 @@ fn insert(parts: &mut Parts, name: HeaderName, text: &str, is_secret: bool) {
         value.set_sensitive(is_secret);
         parts.headers.insert(name, value);
     }
-}
-
-fn hex(bytes: [u8; 32]) -> String {
-    String::from_utf8_lossy(&to_hex(bytes)).into_owned()
 }
 
 #[cfg(test)]

@@ -128,13 +128,13 @@ impl Signer {
             query.join("&"),
         );
 
-        let digest = hex(&Sha256::digest(canonical.as_bytes()));
+        let digest = hex::encode(Sha256::digest(canonical.as_bytes()));
         let text = format!("AWS4-HMAC-SHA256\n{}\n{}\n{digest}", self.stamp(), self.scope());
 
         let day = self.time.format("%Y%m%d").to_string();
         let first = format!("AWS4{}", self.secret).into_bytes();
         let fields = [&day, &self.region, &self.service, "aws4_request", &text];
-        hex(&fields.iter().fold(first, |key, field| hmac(&key, field.as_bytes())))
+        hex::encode(fields.iter().fold(first, |key, field| hmac(&key, field.as_bytes())))
     }
 }
 
@@ -147,8 +147,4 @@ fn signed_names(request: &RequestDraft) -> String {
 fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
     let mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     mac.chain_update(data).finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -13,7 +13,7 @@ use s3s::{
 };
 use stylobate_storage::{JoinCheck, KeptHeaders};
 
-use super::kept::{FULL_OBJECT, hex, keep_checksums};
+use super::kept::{FULL_OBJECT, keep_checksums};
 
 /// Maximum completed uploads to remember.
 const MAX_REMEMBERED: usize = 1000;
@@ -22,20 +22,11 @@ const MAX_REMEMBERED: usize = 1000;
 pub(crate) fn etag_of_parts(parts: &[(u32, String)]) -> Option<String> {
     let mut md5 = Md5::new();
     for (_, etag) in parts {
-        md5.update(&from_hex(etag.trim_matches('"'))?);
+        let mut part = [0; 16];
+        hex::decode_to_slice(etag.trim_matches('"'), &mut part).ok()?;
+        md5.update(&part);
     }
-    Some(format!("{}-{}", hex(&md5.finalize()), parts.len()))
-}
-
-fn from_hex(text: &str) -> Option<[u8; 16]> {
-    let mut bytes = [0; 16];
-    if text.len() != 32 {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..32).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    Some(format!("{}-{}", hex::encode(md5.finalize()), parts.len()))
 }
 
 /// Compares the checksum of all bytes with the expected one, and adds it to the object's kept headers.

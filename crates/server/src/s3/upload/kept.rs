@@ -95,11 +95,6 @@ pub(crate) fn checksums_of(headers: &HeaderMap) -> Checksum {
     }
 }
 
-/// Formats bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Adds an ETag, given without quotes.
 pub(crate) fn keep_etag(kept: &KeptHeaders, etag: &str) {
     set(kept, ETAG, &format!("\"{etag}\""));

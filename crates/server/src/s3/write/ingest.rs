@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use super::checksum::BodyVerifier;
 use crate::s3::{
     upload::{
-        kept::{FULL_OBJECT, hex, keep_checksums, keep_etag},
+        kept::{FULL_OBJECT, keep_checksums, keep_etag},
         upload_buffer::{MIB, MIN_PART, PartBuffer, UploadMemory},
     },
     wire::error,
@@ -94,7 +94,7 @@ impl UploadBody {
     fn verify(&mut self) -> S3Result<Checksum> {
         let verified = std::mem::take(&mut self.verifier).finish()?;
         if let (Some(kept), Some(md5)) = (&self.kept, verified.md5) {
-            keep_etag(kept, &hex(&md5));
+            keep_etag(kept, &hex::encode(md5));
             keep_checksums(kept, &verified.checksum, FULL_OBJECT);
         }
         Ok(verified.checksum)

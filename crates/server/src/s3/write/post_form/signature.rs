@@ -10,8 +10,8 @@ use super::policy::denied;
 use crate::{
     access::AccessKeys,
     s3::{
-        auth::authenticate::{CredentialScope, decode_hex, unknown_access_key, version_2},
-        sigv4::{ALGORITHM, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, parse_time, signing_key},
+        auth::authenticate::{CredentialScope, unknown_access_key, version_2},
+        sigv4::{ALGORITHM, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, parse_hex, parse_time, signing_key},
         wire::{
             error::{ErrorDetail, detailed},
             form::fields::{FormFields, argument},
@@ -69,11 +69,11 @@ pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>)
     let secret = keys.secret(&scope.access_key).ok_or_else(|| unknown_access_key(&scope.access_key))?;
     let key =
         signing_key(secret.expose(), &scope.day, &scope.region).ok_or_else(|| s3_error!(InternalError))?;
-    let mut value = [0; 32];
-    let is_hex = decode_hex(provided, &mut value);
+    let mac = key.chain_update(policy);
 
     // The comparison takes constant time.
-    if !is_hex || key.chain_update(policy).verify_slice(&value).is_err() {
+    let is_valid = parse_hex(provided).is_some_and(|value| mac.verify_slice(&value).is_ok());
+    if !is_valid {
         return Err(detailed(
             s3_error!(
                 SignatureDoesNotMatch,
