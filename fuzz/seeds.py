@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gzip
 import json
 import os
 import struct
@@ -23,7 +24,7 @@ ROWS = 40
 
 def main() -> None:
     corpus = Path(sys.argv[1])
-    for target in ("file", "flight", "predicate", "record", "graphar", "chunked", "csv", "pages", "frames"):
+    for target in ("file", "flight", "predicate", "record", "graphar", "chunked", "csv", "pages", "frames", "ipc"):
         (corpus / target).mkdir(parents=True, exist_ok=True)
     files(corpus / "file")
     with tempfile.TemporaryDirectory() as scratch:
@@ -34,6 +35,7 @@ def main() -> None:
         (corpus / "csv" / f"{number}").write_bytes(bytes([flags]) + text)
     pages(corpus / "pages")
     frames(corpus / "frames")
+    ipc(corpus / "ipc")
     lake = corpus / "lake"
     lake.mkdir(exist_ok=True)
     pq.write_table(flat(), lake / "a.parquet", row_group_size=10)
@@ -199,6 +201,25 @@ def frames(folder: Path) -> None:
     (folder / "end").write_bytes(struct.pack("<BBH", 2, 7, 20) + run + end)
     request = struct.pack("<I", 2) + signature + b"{}"
     (folder / "requests").write_bytes(struct.pack("<BBH", 3, 7, 0) + request + request)
+
+
+def ipc(folder: Path) -> None:
+    """Files and streams of each codec, and streams that are compressed as a whole."""
+    words = pa.array(["abc"[row % 3] * 5 for row in range(ROWS)]).dictionary_encode()
+    coded = pa.table({"word": words, "struct": pa.array([{"x": row} for row in range(ROWS)])})
+    views = pa.table({"text": pa.array([f"a view of {row} bytes" for row in range(ROWS)], pa.string_view()),
+                      "nothing": pa.nulls(ROWS), "fixed": pa.array([b"abc"] * ROWS, pa.binary(3))})
+    for name, table in (("flat", flat()), ("nested", nested()), ("coded", coded), ("views", views)):
+        for codec in (None, "lz4", "zstd"):
+            options = pa.ipc.IpcWriteOptions(compression=codec)
+            for kind, new in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+                sink = pa.BufferOutputStream()
+                with new(sink, table.schema, options=options) as writer:
+                    writer.write_table(table, max_chunksize=ROWS // 2)
+                content = sink.getvalue().to_pybytes()
+                (folder / f"{name}-{codec}-{kind}").write_bytes(content)
+                if kind == "stream" and codec is None:
+                    (folder / f"{name}-gzip").write_bytes(gzip.compress(content))
 
 
 def pages(folder: Path) -> None:

@@ -36,7 +36,7 @@ fn bench() -> &'static Bench {
     })
 }
 
-/// What is wrong with an answer: an error that says that a task broke down.
+/// Returns the value of a call, if it succeeded. No error may say that a task panicked.
 fn check<T>(answer: Result<T, Error>) -> Option<T> {
     if let Err(Error::Ended { reason }) = &answer {
         assert!(!reason.contains("panic"), "{reason}");

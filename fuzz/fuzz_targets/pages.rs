@@ -122,7 +122,7 @@ fn changed(original: &[u8], mut changes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Where the headers of batches are, as far as each leads to the next.
+/// Returns the ranges of the headers of batches, as far as each leads to the next.
 fn headers(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0_usize;

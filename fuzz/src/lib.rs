@@ -1,4 +1,4 @@
-//! What the targets share: a store in memory below a page cache, and a hook that makes findings of panics.
+//! Support for the targets: a store in memory below a page cache, and a hook that turns panics into findings.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -20,13 +20,13 @@ pub fn abort_at_own_panics() {
     }));
 }
 
-/// Whether a file is of our crates, or of the targets, whose paths are relative.
+/// Returns whether a file belongs to our crates, or to the targets, whose paths are relative.
 fn is_own(file: &str) -> bool {
     let is_foreign = ["/registry/", "/checkouts/", "/rustc/"].iter().any(|part| file.contains(part));
     !is_foreign && (file.contains("/crates/") || !file.starts_with('/'))
 }
 
-/// What a call gave, unless it was an error: none may say that a task broke down.
+/// Returns the value of a call, if it succeeded. No error may say that a task panicked.
 pub fn check<T, E: Display>(answer: Result<T, E>) -> Option<T> {
     if let Err(error) = &answer {
         let reason = error.to_string();

@@ -90,8 +90,8 @@ pub use scan::{
     SortedColumn,
 };
 pub use sequential::{
-    CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,
-    TimestampInference,
+    CsvHeader, CsvOptions, IpcStreamReader, JsonOptions, Sample, SequentialFormat, SequentialRequest,
+    SequentialScan, TimestampInference, check_ipc_message,
 };
 pub use table::locate::Source;
 pub use table::type_name::parse_type;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use stylobate_storage::{Error as StorageError, OpenObject};
+use stylobate_storage::{Corrupt, Error as StorageError, OpenObject};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -139,11 +139,14 @@ impl Seek for ObjectFile {
     }
 }
 
-/// Returns the error of a failed read: that of the store, or of the decompression.
+/// Returns the error of a failed read: that of the store, of the decompression, or of the format.
 pub(super) fn read_error(object: &OpenObject, error: &io::Error) -> Error {
     let inner = error.get_ref();
     if let Some(storage) = inner.and_then(|inner| inner.downcast_ref::<StorageError>()) {
         return Error::Storage(storage.clone());
+    }
+    if let Some(corrupt) = inner.and_then(|inner| inner.downcast_ref::<Corrupt>()) {
+        return Error::corrupt(object.name(), corrupt.clone());
     }
 
     let reason = match error.kind() {

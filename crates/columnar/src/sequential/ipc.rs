@@ -1,28 +1,34 @@
 //! Arrow IPC: files, which are read from their footer, and streams, which are read front to back.
 
+pub(super) mod check;
+mod compressed;
+mod decoder;
+mod file;
+mod input;
 mod merged_schema;
+pub(super) mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    io::{self, BufRead, BufReader},
     ops::ControlFlow,
     sync::Arc,
 };
 
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
-    ipc::{
-        reader::{FileReaderBuilder, StreamReader, read_footer_length},
-        root_as_footer,
-    },
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
-use self::merged_schema::MergedIpcSchema;
+use self::{
+    check::probe_allocation, file::IpcFileReader, merged_schema::MergedIpcSchema, stream::IpcStreamReader,
+};
 use super::{
-    bytes::{ObjectFile, ObjectReader, decompressed, read_error},
+    bytes::{GZIP, ObjectFile, ObjectReader, ZSTD, decompressed, read_error},
     format::{ARROW_FILE, ARROW_STREAM, FEATHER_V1},
     guard::guard_object,
     reading::{BatchCallback, SequentialReadOptions},
@@ -33,8 +39,6 @@ use crate::{Error, Predicate, Result, kernels::exact_cast::common_cast};
 const BUFFER: usize = 256 << 10;
 /// Maximum bytes of the schema of a stream. Text, read as a length, exceeds it.
 const MAX_SCHEMA: i32 = 256 << 20;
-/// Bytes after the footer of a file: its length and the magic number.
-const TRAILER: usize = 10;
 
 /// Files whose columns are matched by name.
 pub(super) struct ArrowFiles {
@@ -42,7 +46,7 @@ pub(super) struct ArrowFiles {
     merged: MergedIpcSchema,
 }
 
-type IpcBatchIter = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+type IpcBatchIter = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 
 impl ArrowFiles {
     /// Reads the schemas of all files and merges them.
@@ -100,8 +104,7 @@ fn read_file(
     let (_, batches) = read(object, Some(&projection), reading.runtime)?;
 
     for batch in batches {
-        let batch = batch.map_err(|error| failed(object, &error))?;
-        let batch = as_merged(object, &batch, &own, schema)?;
+        let batch = as_merged(object, &batch?, &own, schema)?;
         if emit(batch)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -123,7 +126,7 @@ fn as_merged(
 
     for (field, place) in schema.fields().iter().zip(own) {
         let column = match place {
-            None => new_null_array(field.data_type(), rows),
+            None => nulls(object, field, rows)?,
             Some(_) => {
                 let array = read.next().ok_or_else(|| corrupt(object, "a batch lacks a column"))?;
                 let cast = common_cast(array, field.data_type());
@@ -136,7 +139,32 @@ fn as_merged(
 
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|error| failed(object, &error))
+        .map_err(|error| corrupt(object, &error.to_string()))
+}
+
+/// Returns a column that the file lacks. Fails if another file gave it a type whose nulls do not fit into memory.
+fn nulls(object: &OpenObject, field: &Field, rows: usize) -> Result<ArrayRef> {
+    let bytes = null_bytes(field.data_type()).saturating_mul(rows as u64);
+    probe_allocation(bytes).map_err(|error| Error::corrupt(object.name(), error))?;
+    Ok(new_null_array(field.data_type(), rows))
+}
+
+/// Returns the maximum number of bytes that a null takes.
+fn null_bytes(data_type: &DataType) -> u64 {
+    /// Bytes of a view, the largest value that is not of a fixed width.
+    const VIEW: usize = 16;
+
+    let of_fields = |sum: u64, field: &FieldRef| sum.saturating_add(null_bytes(field.data_type()));
+    match data_type {
+        DataType::FixedSizeBinary(len) => u64::from(len.unsigned_abs()).saturating_add(1),
+        DataType::FixedSizeList(item, len) => {
+            null_bytes(item.data_type()).saturating_mul(u64::from(len.unsigned_abs())).saturating_add(1)
+        }
+        DataType::Struct(fields) => fields.iter().fold(1, of_fields),
+        // A type and an offset.
+        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field).fold(5, of_fields),
+        other => other.primitive_width().unwrap_or(VIEW) as u64 + 1,
+    }
 }
 
 /// Returns the error of a value that does not fit the type of the column in all files.
@@ -163,29 +191,39 @@ fn read(
 
     let columns = columns.map(<[usize]>::to_vec);
     if first.starts_with(ARROW_FILE) {
-        let mut builder = FileReaderBuilder::new();
+        // Each batch is read with one request.
+        let file = ObjectFile::new(object.clone(), runtime.clone());
+        let reader = IpcFileReader::open(file, object.meta().size);
+        let mut reader = reader.map_err(|error| read_error(object, &error))?;
         if let Some(columns) = columns {
-            builder = builder.with_projection(columns);
+            reader = reader.with_projection(columns);
         }
 
-        check_blocks(object, runtime)?;
-        // Each batch is read with one request.
-        let reader = builder.build(ObjectFile::new(object.clone(), runtime.clone()));
-        let reader = reader.map_err(|error| failed(object, &error))?;
-        return Ok((reader.schema(), Box::new(reader)));
+        let schema = reader.schema().clone();
+        let object = object.clone();
+        let batches = reader.map(move |batch| batch.map_err(|error| read_error(&object, &error)));
+        return Ok((schema, Box::new(batches)));
     }
 
+    let is_compressed = first.starts_with(GZIP) || first.starts_with(ZSTD);
     let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
     let mut bytes = BufReader::with_capacity(BUFFER, bytes);
     let first = bytes.fill_buf().map_err(|error| read_error(object, &error))?;
     check_stream(object, first)?;
-    let reader = StreamReader::try_new(bytes, columns);
-    let reader = reader.map_err(|error| failed(object, &error))?;
+    let reader = IpcStreamReader::new(bytes);
+    let mut reader = reader.map_err(|error| stream_error(object, is_compressed, &error))?;
+    if let Some(columns) = columns {
+        reader = reader.with_projection(columns);
+    }
 
-    Ok((reader.schema(), Box::new(reader)))
+    let schema = reader.schema().clone();
+    let object = object.clone();
+    let batches =
+        reader.map(move |batch| batch.map_err(|error| stream_error(&object, is_compressed, &error)));
+    Ok((schema, Box::new(batches)))
 }
 
-/// Fails if a stream does not begin with the length of a message: the reader would allocate that many bytes.
+/// Fails if a stream does not begin with the length of a message, as text does not.
 fn check_stream(object: &OpenObject, first: &[u8]) -> Result<()> {
     if first.starts_with(ARROW_FILE) {
         let reason = "it is a compressed Arrow IPC file, and only streams can be: decompress it".to_owned();
@@ -201,45 +239,16 @@ fn check_stream(object: &OpenObject, first: &[u8]) -> Result<()> {
     }
 }
 
-/// Fails if the footer refers to bytes beyond the end of the file: the reader would allocate that many.
-fn check_blocks(object: &OpenObject, runtime: &Handle) -> Result<()> {
-    let size = object.meta().size;
-    let wrong = |error: ArrowError| failed(object, &error);
-    let mut file = ObjectFile::new(object.clone(), runtime.clone());
-    let mut read_before = |end: u64, len: u64| -> Result<Vec<u8>> {
-        let start = end.checked_sub(len).ok_or_else(|| corrupt(object, "it is too short"))?;
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-        let read = file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut bytes));
-        read.map_err(|error| read_error(object, &error))?;
-        Ok(bytes)
-    };
-
-    let last = read_before(size, TRAILER as u64)?;
-    let last = <[u8; TRAILER]>::try_from(last).map_err(|_| corrupt(object, "it is too short"))?;
-    let footer_len = read_footer_length(last).map_err(wrong)? as u64;
-    let footer = read_before(size - TRAILER as u64, footer_len)?;
-    let footer = root_as_footer(&footer).map_err(|error| corrupt(object, &error.to_string()))?;
-
-    let blocks = footer.recordBatches().into_iter().chain(footer.dictionaries()).flatten();
-    for block in blocks {
-        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
-        let parts = parts.map(|part| u64::try_from(part).ok());
-        let end = parts.into_iter().try_fold(0_u64, |end, part| end.checked_add(part?));
-        if end.is_none_or(|end| end > size) {
-            return Err(corrupt(object, "a batch lies beyond the end of the file"));
+/// Returns the error of a read of a stream. An offset in decompressed bytes is none in the object.
+fn stream_error(object: &OpenObject, is_compressed: bool, error: &io::Error) -> Error {
+    match read_error(object, error) {
+        Error::Corrupt { object, row_group, column, reason, .. } if is_compressed => {
+            Error::Corrupt { object, row_group, column, offset: None, reason }
         }
+        error => error,
     }
-
-    Ok(())
 }
 
 fn corrupt(object: &OpenObject, reason: &str) -> Error {
     Error::corrupt(object.name(), format!("it is no Arrow IPC file or stream: {reason}"))
-}
-
-fn failed(object: &OpenObject, error: &ArrowError) -> Error {
-    match error {
-        ArrowError::IoError(_, error) if error.get_ref().is_some() => read_error(object, error),
-        error => corrupt(object, &error.to_string()),
-    }
 }

@@ -5,8 +5,8 @@ use std::io::{Cursor, Read};
 use arrow::{
     array::RecordBatch,
     datatypes::{DataType, SchemaRef, TimeUnit},
-    ipc::reader::StreamReader,
 };
+use stylobate_columnar::IpcStreamReader;
 
 /// Magic bytes of an Arrow IPC file, with the padding before the first message.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
@@ -27,7 +27,7 @@ pub(crate) fn read_arrow(
     while word == [0; MAGIC.len()] {
         input.read_exact(&mut word).map_err(|error| error.to_string())?;
     }
-    let batches = StreamReader::try_new(Cursor::new(word).chain(input), None);
+    let batches = IpcStreamReader::new(Cursor::new(word).chain(input));
     for batch in batches.map_err(|error| error.to_string())? {
         let batch = batch.map_err(|error| error.to_string())?;
         check(&batch, schema)?;

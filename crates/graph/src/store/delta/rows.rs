@@ -1,20 +1,16 @@
 //! Rows of a delta: decoded if they are inline in a record of the log, or in a file whose columns are cached.
 
-use std::{panic::catch_unwind, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, RecordBatch, new_null_array},
-    buffer::Buffer,
     datatypes::{FieldRef, Schema},
-    ipc::{
-        reader::StreamDecoder,
-        writer::{IpcWriteOptions, StreamWriter},
-    },
+    ipc::writer::{IpcWriteOptions, StreamWriter},
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use smallvec::SmallVec;
 use stylobate_columnar::{
-    ColumnsUse, FileColumns,
+    ColumnsUse, FileColumns, IpcStreamReader,
     parquet::{ParquetOptions, ParquetWriter},
 };
 use stylobate_storage::{Corrupt, Destination, Overwrite, Sinks};
@@ -41,20 +37,9 @@ impl DeltaRows {
     /// Decodes rows that are inline in a record.
     pub(crate) fn from_text(text: &str) -> std::result::Result<Self, Corrupt> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
-        // Arrow's stream decoder trusts the lengths in its input, and may panic.
-        catch_unwind(|| Self::from_stream(bytes)).unwrap_or_else(|_| Err("not a stream of rows".into()))
-    }
-
-    fn from_stream(bytes: Vec<u8>) -> std::result::Result<Self, Corrupt> {
-        // Unlike a reader, it does not allocate buffers of untrusted lengths.
-        let mut decoder = StreamDecoder::new();
-        let mut rest = Buffer::from(bytes);
-        let mut batches = Vec::new();
-        while let Some(batch) = decoder.decode(&mut rest).map_err(|error| error.to_string())? {
-            batches.push(batch);
-        }
-
-        decoder.finish().map_err(|error| error.to_string())?;
+        let batches = IpcStreamReader::new(bytes.as_slice()).map_err(|error| error.to_string())?;
+        let batches: Vec<RecordBatch> =
+            batches.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
         match <[RecordBatch; 1]>::try_from(batches) {
             Ok([batch]) => Ok(Self::Decoded(batch)),
             Err(_) => Err("not one batch of rows".into()),

@@ -1,6 +1,6 @@
 //! Parameter values: received as a stream of batches, and kept in handles as an IPC stream.
 
-use std::io::Cursor;
+use std::{io::Cursor, panic::AssertUnwindSafe};
 
 use arrow::{
     array::RecordBatch,
@@ -8,7 +8,8 @@ use arrow::{
     ipc::{reader::StreamReader, writer::StreamWriter},
 };
 use arrow_flight::{FlightData, decode::FlightRecordBatchStream, error::FlightError};
-use futures::{Stream, StreamExt, TryStreamExt, future};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
+use stylobate_columnar::check_ipc_message;
 use tonic::{Code, Status};
 
 use super::super::error::{invalid, status};
@@ -32,13 +33,21 @@ pub(super) async fn received(
     });
     // A message that only names the statement has no content.
     let bounded = bounded.try_filter(|message| future::ready(!message.data_header.is_empty()));
-    let batches: Vec<RecordBatch> = FlightRecordBatchStream::new_from_flight_data(bounded)
-        .try_collect()
+    // The decoder allocates whatever a length says, and may panic.
+    let checked = bounded.and_then(|message| {
+        let checked = check_ipc_message(&message.data_header, &message.data_body);
+        let checked = checked.map_err(|error| FlightError::from(invalid(format!("parameters: {error}"))));
+        future::ready(checked.map(|()| message))
+    });
+    let batches = FlightRecordBatchStream::new_from_flight_data(checked).try_collect();
+    let batches: Result<Vec<RecordBatch>, FlightError> = AssertUnwindSafe(batches)
+        .catch_unwind()
         .await
-        .map_err(|error| match error {
-            FlightError::Tonic(status) => *status,
-            other => invalid(format!("parameters: {other}")),
-        })?;
+        .map_err(|_| invalid("parameters: not a stream of rows"))?;
+    let batches = batches.map_err(|error| match error {
+        FlightError::Tonic(status) => *status,
+        other => invalid(format!("parameters: {other}")),
+    })?;
 
     let Some(first) = batches.first() else { return Ok(None) };
     let rows =
