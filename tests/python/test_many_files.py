@@ -270,6 +270,123 @@ def test_partitions_have_the_type_of_their_values(tmp_path: Path) -> None:
     assert sorted(moments.to_pylist()) == [dt.datetime(2024, 5, 1, 10), dt.datetime(2024, 5, 1, 10, 0, 0, 500_000)]
 
 
+KEYS = {
+    "bool": (pa.array([True, False]), pa.bool_()),
+    **{
+        f"{sign}int{bits}": (pa.array([low, high], getattr(pa, f"{sign}int{bits}")()), None)
+        for bits in (8, 16, 32, 64)
+        for sign, low, high in (("", -(1 << bits - 1), (1 << bits - 1) - 1), ("u", 0, (1 << bits) - 1))
+    },
+    "text": (pa.array(["São Paulo", "a/b=c"]), None),
+    "coded": (pa.array(["01", "2"]).dictionary_encode(), None),
+    "date32": (pa.array([dt.date(1, 1, 1), dt.date(2024, 2, 29)]), None),
+    "date64": (pa.array([dt.date(1969, 12, 31), dt.date(2024, 2, 29)], pa.date64()), None),
+    **{
+        f"{unit} {zone}": (pa.array([-1, 1_714_564_800 * per + 1], pa.timestamp(unit, zone)), None)
+        for unit, per in (("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000))
+        for zone in (None, "UTC", "Europe/Oslo", "Europe/Amsterdam", "-03:30")
+    },
+    "before 1895": (pa.array([-(1 << 32), 1 - (1 << 32)], pa.timestamp("s", "Europe/Amsterdam")), None),
+    "after 9999": (pa.array([253_402_300_800, 0], pa.timestamp("s")), None),
+    "decimal": (pa.array([decimal.Decimal("1.50"), decimal.Decimal("-0.01")]), pa.decimal128(3, 2)),
+    "whole decimal": (pa.array([decimal.Decimal(15), decimal.Decimal(-1)], pa.decimal128(5, 0)), None),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_every_type_come_back_from_folders(kind: str, tmp_path: Path) -> None:
+    keys, given = KEYS[kind]
+    # Nulls have a folder of their own.
+    keys = pa.concat_arrays([keys, pa.nulls(1, keys.type)])
+    table = pa.table({"n": range(len(keys)), "k": keys})
+    options: dict[str, Any] = {} if given is None else {"partitioning": {"k": given}}
+    for save in (st.write_parquet, st.write_orc):
+        folder = tmp_path / save.__name__
+        save(table, folder, partition_by="k")
+        found = st.scan(folder, dictionary=False, **options).to_arrow().sort_by("n")["k"].combine_chunks()
+        if pa.types.is_timestamp(keys.type):
+            unit = "ns" if keys.type.unit == "ns" else "us"
+            assert found.type == pa.timestamp(unit, keys.type.tz and "UTC")
+            assert found.cast(keys.type).equals(keys)
+        else:
+            assert found.to_pylist() == keys.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        (["2024-05-01T12%3A00%3A00", "2024-05-01 12%3A00%3A00.5"], pa.timestamp("us")),
+        (["2024-05-02", "2024-05-01 12%3A00%3A00"], pa.timestamp("us")),
+        (["2024-05-01T12%3A00%3A00.000000001", "2024-05-02"], pa.timestamp("ns")),
+        (["2024-05-01T12%3A00%3A00Z", "2024-05-01T12%3A00%3A00%2B02%3A00"], pa.timestamp("us", "UTC")),
+        (["2024-05-01T12%3A00%3A00Z", "2024-05-01T12%3A00%3A00"], pa.string()),
+        (["2024-05-01T12%3A00%3A00Z", "2024-05-02"], pa.string()),
+    ],
+)
+def test_timestamps_of_folders_are_alike_in_zone(folders: list[str], expected: pa.DataType, tmp_path: Path) -> None:
+    for folder in folders:
+        (tmp_path / f"at={folder}").mkdir()
+        pq.write_table(pa.table({"n": [1]}), tmp_path / f"at={folder}" / "a.parquet")
+    assert st.scan(tmp_path, dictionary=False).schema.field("at").type == expected
+
+
+def test_a_timestamp_that_was_written_is_found_by_a_filter(tmp_path: Path) -> None:
+    moments = [dt.datetime(2024, 5, 1, 12), dt.datetime(2024, 5, 1, 13)]
+    st.write_parquet(pa.table({"ts": moments, "n": [1, 2]}), tmp_path, partition_by="ts")
+    assert st.scan(tmp_path, filter=st.col("ts") == moments[0]).to_arrow()["n"].to_pylist() == [1]
+    assert st.scan(tmp_path, filter="ts > TIMESTAMP '2024-05-01 12:00:00'").to_arrow()["n"].to_pylist() == [2]
+
+
+@pytest.fixture
+def months(tmp_path: Path) -> Path:
+    """Files whose column `n` is the number of their month, which is null for one of them."""
+    null = "__HIVE_DEFAULT_PARTITION__"
+    for month, day in (("01", "2024-5-1"), ("02", "2024-05-02"), ("10", "2024-05-03"), (null, "2024-05-04")):
+        folder = tmp_path / "y=2024" / f"m={month}" / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"n": [0 if month == null else int(month)]}), folder / "a.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("m = 1", [1]),
+        ("m != 1", [2, 10]),
+        ("m < 2", [1]),
+        ("m <= 2", [1, 2]),
+        ("m > 2", [10]),
+        ("m >= 1.5", [2, 10]),
+        ("m IN (1, 10, 99)", [1, 10]),
+        ("m NOT IN (1, 10)", [2]),
+        ("m BETWEEN 2 AND 11", [2, 10]),
+        ("NOT (m = 99)", [1, 2, 10]),
+        ("m = 99", []),
+        ("m = '01'", [1]),
+        ("y = 2024 AND m = 1", [1]),
+        ("day = DATE '2024-05-01' OR m = 2", [1, 2]),
+        (st.col("m") == 10, [10]),
+        (st.col("m").is_in([1, 2]), [1, 2]),
+    ],
+)
+def test_folders_with_leading_zeros_are_compared_with_numbers(
+    condition: Any, expected: list[int], months: Path
+) -> None:
+    """`m=01` is text, since a number would lose the zero. A null is neither."""
+    scan = st.scan(months, filter=condition, dictionary=False)
+    assert scan.schema.field("m").type == pa.string()
+    assert sorted(scan.to_arrow()["n"].to_pylist()) == expected
+
+
+def test_texts_of_folders_that_are_no_numbers_are_not_compared_with_numbers(months: Path) -> None:
+    with pytest.raises(st.FilterError, match="column m"):
+        st.scan(months, filter="m = 1", partitioning={"m": "string"})
+    (months / "y=2024" / "m=May").mkdir()
+    pq.write_table(pa.table({"n": [5]}), months / "y=2024" / "m=May" / "a.parquet")
+    with pytest.raises(st.FilterError, match="column m"):
+        st.scan(months, filter="m = 1")
+
+
 def test_a_path_wins_over_a_column_of_the_same_name(tmp_path: Path) -> None:
     for year in (2023, 2024):
         (tmp_path / f"year={year}").mkdir()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import os
+import pickle
 import shutil
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -53,10 +56,19 @@ def test_a_value_that_a_type_does_not_hold_is_an_error(tmp_path: Path) -> None:
         scan = st.scan(tmp_path / "t.parquet", columns=[column], casts={column: to})
         with pytest.raises(st.StylobateError, match=f"column {column}"):
             scan.to_arrow()
+    for column in ("i", "f"):
+        with pytest.raises(st.StylobateError, match=f"column {column}.*not exactly a Boolean"):
+            st.scan(tmp_path / "t.parquet", columns=[column], casts={column: "bool"}).to_arrow()
     with pytest.raises(st.ColumnNotFoundError, match="no column g"):
         st.scan(tmp_path / "t.parquet", casts={"g": "int64"})
     with pytest.raises(ValueError, match='no type "interger"'):
         st.scan(tmp_path / "t.parquet", casts={"i": "interger"})
+
+
+def test_zero_and_one_are_cast_to_booleans(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"i": [1, 0, None], "f": [0.0, 1.0, None]}), tmp_path / "t.parquet")
+    found = st.scan(tmp_path / "t.parquet", casts={"i": "bool", "f": "bool"}).to_arrow()
+    assert found.to_pydict() == {"i": [True, False, None], "f": [False, True, None]}
 
 
 def test_bounds_of_other_types_hide_no_rows_of_a_cast_column(tmp_path: Path) -> None:
@@ -94,8 +106,22 @@ def test_partitions_have_the_types_that_are_given(tmp_path: Path) -> None:
     assert st.scan(tmp_path, partitioning=None).to_arrow().schema.names == ["x"]
     with pytest.raises(st.StylobateError, match="year"):
         st.scan(tmp_path, partitioning={"year": "date"}).to_arrow()
+    schema = pa.schema({"year": pa.string(), "code": pa.int16()})
+    hive = pa.dataset.partitioning(schema, flavor="hive")
+    for partitioning in (schema, hive):
+        scan = st.scan(tmp_path, partitioning=partitioning)
+        assert scan.to_arrow() == given
+        assert pickle.loads(pickle.dumps(scan)).to_arrow() == given
+    assert st.scan(tmp_path, partitioning=pa.dataset.partitioning(flavor="hive")).to_arrow() == inferred
     with pytest.raises(ValueError, match="partitioning"):
         st.scan(tmp_path, partitioning="directory")  # type: ignore[arg-type]
+    with pytest.raises(st.ConfigError, match="column foo: no such partition column: there are year, code"):
+        st.scan(tmp_path, partitioning={"foo": "int8"}, filename=True)
+    with pytest.raises(st.ConfigError, match="column year: no such partition column: the paths have none"):
+        st.scan(tmp_path / "year=2023" / "code=007" / "p.parquet", partitioning={"year": "int8"})
+    for other in (["year"], 5, pa.dataset.partitioning(schema), pa.dataset.partitioning(field_names=["year"])):
+        with pytest.raises(TypeError, match="^partitioning: give 'hive', a dictionary of types, a pyarrow schema"):
+            st.scan(tmp_path, partitioning=other)
 
 
 def test_rows_say_which_file_they_are_from_and_their_number(tmp_path: Path) -> None:
@@ -123,6 +149,8 @@ def test_rows_say_which_file_they_are_from_and_their_number(tmp_path: Path) -> N
     pq.write_table(pa.table({"filename": ["x"]}), tmp_path / "c.parquet")
     with pytest.raises(st.ConfigError, match="filename"):
         st.scan(tmp_path, filename=True)
+    with pytest.raises(st.ConfigError, match="both columns would have the name 'x'"):
+        st.scan(tmp_path / "c.parquet", filename="x", file_row_number="x")
     assert st.scan(tmp_path / "c.parquet", filename="path").to_arrow().schema.names == ["filename", "path"]
 
 
@@ -146,9 +174,22 @@ def test_a_file_without_its_end_is_damaged_and_not_left_out(tmp_path: Path, name
         st.scan(tmp_path)
 
 
+def test_text_that_begins_as_orc_does_is_no_orc_file(tmp_path: Path) -> None:
+    st.write_orc(pa.table({"x": range(1_000)}), tmp_path / "good.orc")
+    whole = (tmp_path / "good.orc").read_bytes()
+    for name, text in (("notes", "ORCHARD notes\n"), ("apples.txt", "ORC"), ("ü", "ORC" + "ü" * 1_000)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert st.scan(tmp_path).count() == 1_000
+    for name, damaged in (("0000", whole[: len(whole) // 2]), ("x.orc", b"ORCHARD notes")):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(st.CorruptFileError, match="begins as ORC and its footer is missing"):
+            st.scan(tmp_path)
+        (tmp_path / name).unlink()
+
+
 def test_a_folder_without_such_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n2\n3\n")
-    with pytest.raises(st.StylobateError, match="neither a Parquet nor an ORC file"):
+    with pytest.raises(st.StylobateError, match="neither a Parquet nor an ORC file: scan_csv, scan_json"):
         st.scan(tmp_path)
 
 
@@ -163,6 +204,67 @@ def test_what_exists_is_a_path_and_no_pattern(tmp_path: Path, name: str) -> None
     for path in (folder, folder / f"{name}.parquet", f"{folder}/"):
         assert st.scan(path, columns=["x"]).to_arrow()["x"].to_pylist() == [1], path
         assert st.scan(path, columns=["x"], glob=False).to_arrow()["x"].to_pylist() == [1], path
+
+
+@pytest.mark.parametrize("name", ["br[1]", "c?", "d*", "**"])
+def test_a_folder_that_exists_is_no_pattern_on_the_way_to_one(tmp_path: Path, name: str) -> None:
+    for folder, x in ((name, 1), ("br1", 2), ("cx", 2), ("dx", 2)):
+        for year in (2023, 2024):
+            path = tmp_path / folder / f"year={year}"
+            path.mkdir(parents=True)
+            pq.write_table(pa.table({"x": [x]}), path / "a.parquet")
+    for pattern in ("year=*", "*/*.parquet", "**", "year=202[34]"):
+        table = st.scan(tmp_path / name / pattern, dictionary=False).to_arrow()
+        assert table.to_pydict() == {"x": [1, 1], "year": [2023, 2024]}, pattern
+    # What matches nothing below the folder is a pattern as a whole.
+    shutil.rmtree(tmp_path / name / "year=2024")
+    if name != "**":
+        assert st.scan(tmp_path / name / "year=2024*", columns=["x"]).to_arrow()["x"].to_pylist() == [2]
+
+
+CONTROL = ["a\nb.parquet", "\x01.parquet", "t\tab", "del\x7f.parquet"]
+
+
+def test_files_with_control_characters_in_their_names_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "nl"
+    (folder / "d\ne=1").mkdir(parents=True)
+    for number, name in enumerate(CONTROL):
+        st.write_parquet(pa.table({"x": [number]}), folder / "d\ne=1" / name)
+    (folder / ".hidden\n").write_text("x")
+    (folder / "_hidden\n").write_text("x")
+    assert sorted(st.scan(folder).to_arrow()["x"].to_pylist()) == [0, 1, 2, 3]
+    assert st.scan(folder).schema.names == ["x", "d\ne"]
+    for number, name in enumerate(CONTROL):
+        path = folder / "d\ne=1" / name
+        for given in (path, f"{path.parent}/{name[:1]}*"):
+            table = st.scan(given, filename=True).to_arrow()
+            assert table["x"].to_pylist() == [number], given
+            assert table["filename"].to_pylist() == [str(path)]
+    (folder / "n\n.csv").write_text("x\n7\n")
+    assert st.scan_csv(folder / "n\n.csv").to_arrow()["x"].to_pylist() == [7]
+
+
+def test_a_name_that_is_not_utf_8_is_an_error_and_not_left_out(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "b.parquet")
+    data = (tmp_path / "b.parquet").read_bytes()
+    root = os.fsencode(tmp_path)
+    for hidden in (b".h\xff", b"_h\xff"):
+        Path(os.fsdecode(root + b"/" + hidden)).write_bytes(data)
+    assert st.scan(tmp_path).count() == 1
+
+    for name in (b"c\xff.parquet", b"d\xff/x.parquet"):
+        wrong = Path(os.fsdecode(root + b"/" + name))
+        wrong.parent.mkdir(exist_ok=True)
+        wrong.write_bytes(data)
+        for source in (tmp_path, f"{tmp_path}/**/*.parquet", f"{tmp_path}/{'*/' * name.count(b'/')}*.parquet"):
+            with pytest.raises(st.ConfigError, match="is not UTF-8: rename it") as refused:
+                st.scan(source)
+            assert f"{tmp_path}/{name[:1].decode()}\ufffd" in str(refused.value)
+            assert "\n" not in str(refused.value)
+        assert st.scan(f"{tmp_path}/b*").count() == 1
+        wrong.unlink()
+        if wrong.parent != tmp_path:
+            wrong.parent.rmdir()
 
 
 def test_wildcards_are_off_where_they_are_not_wanted(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ pub(super) mod locate;
 pub(super) mod merged_column;
 pub(super) mod merged_metadata;
 pub(super) mod options;
+pub(super) mod partition_type;
 pub(super) mod statistics;
 pub(super) mod timestamp_reach;
 pub(super) mod type_name;
@@ -14,26 +15,24 @@ use std::{
 };
 
 use arrow::{
-    array::{ArrayRef, StringArray, new_null_array},
-    compute::{cast_with_options, kernels::cast_utils::string_to_datetime},
-    datatypes::{DataType, Field, FieldRef, Schema, TimeUnit},
+    array::{ArrayRef, new_null_array},
+    datatypes::{DataType, Field, FieldRef, Schema},
 };
-use chrono::{NaiveDate, NaiveDateTime, Timelike, Utc};
 
 use crate::{
     Error, Result,
     file::schema::{
-        ProjectedColumn, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves, value_type,
-        widened,
+        ProjectedColumn, cast_field, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves,
+        value_type, widened,
     },
     format::FileMetadata,
-    kernels::exact_cast::EXACT,
-    predicate::{BoundPredicate, Column, RootColumn},
+    predicate::{BoundPredicate, Column, PathTexts, Predicate, RootColumn},
     table::{
         locate::LocatedFile,
         merged_column::{MergedColumn, TypeConflict},
         merged_metadata::merged_metadata,
         options::TableOptions,
+        partition_type::{inferred_type, parse_value},
         timestamp_reach::farther,
     },
 };
@@ -88,6 +87,8 @@ pub(crate) struct TableSchema {
     conflicts: BTreeMap<usize, Error>,
     /// Names shared by several columns, which cannot be requested by name.
     repeated: BTreeSet<String>,
+    /// The values of partition columns whose type was inferred to be text.
+    path_texts: PathTexts,
 }
 
 /// A column that a scan returns.
@@ -135,14 +136,15 @@ impl TableSchema {
     /// Merges the schemas of these files: all columns, in the order in which they first appear. Columns without a
     /// common type are errors only if they are requested.
     ///
-    /// Fails if `options` name a column that no file has.
+    /// Fails if `options` name a column that no file has, or a partition column that no path has.
     pub(crate) fn of(files: &[(&LocatedFile, &FileMetadata)], options: &TableOptions) -> Result<Self> {
         let partitions = partition_names(files);
+        options.check_partitions(&partitions)?;
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         let mut repeated: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         let mut conflicts = BTreeMap::new();
-        let path = |at: usize| files.get(at).map(|(located, _)| located.path.to_string()).unwrap_or_default();
+        let path = |at: usize| files.get(at).map(|(located, _)| located.name()).unwrap_or_default();
         let differ = |conflict: TypeConflict, column: &str| {
             let TypeConflict { file, data_type, other, before } = conflict;
             let reason = format!("it is {data_type} here and {before} in {}", path(other));
@@ -204,7 +206,7 @@ impl TableSchema {
 
         for name in partitions {
             let given = options.partition_types.get(name).cloned();
-            let mut data_type = given.unwrap_or_else(|| partition_values(name, files));
+            let mut data_type = given.unwrap_or_else(|| inferred_type(partition_values(name, files)));
             // Files whose paths lack the partition may have it as a column.
             for (located, file) in files {
                 if located.partitions.iter().any(|(known, _)| known == name) {
@@ -215,7 +217,7 @@ impl TableSchema {
                     Some(wider) => data_type = wider,
                     None => {
                         let reason = format!("it is {} here and {data_type} in other paths", own.data_type());
-                        let object = located.path.to_string();
+                        let object = located.name();
                         let column = name.to_owned();
                         conflicts.entry(fields.len()).or_insert(Error::Schema { object, column, reason });
                     }
@@ -228,7 +230,7 @@ impl TableSchema {
         let mut table =
             Self { conflicts, written, repeated, ..Self::planned(schema, &TableOptions::default()) };
         table.apply(options)?;
-        Ok(table)
+        Ok(table.with_path_texts(files, options))
     }
 
     /// Gives columns the types that `options` state, and adds those that no file has.
@@ -256,7 +258,7 @@ impl TableSchema {
 
             self.conflicts.remove(&root);
             self.casts.insert(root);
-            let typed = |data_type: DataType| Arc::new(field.as_ref().clone().with_data_type(data_type));
+            let typed = |data_type: DataType| Arc::new(cast_field(field.as_ref(), data_type));
             if value_type(data_type) == data_type {
                 self.written.remove(&root);
             } else {
@@ -294,7 +296,38 @@ impl TableSchema {
             row_number,
             conflicts: BTreeMap::new(),
             repeated: BTreeSet::new(),
+            path_texts: PathTexts::default(),
         }
+    }
+
+    /// Adds the values of partition columns that are text because `options` give no type, if all paths have the column.
+    pub(crate) fn with_path_texts(
+        mut self,
+        files: &[(&LocatedFile, &FileMetadata)],
+        options: &TableOptions,
+    ) -> Self {
+        for name in partition_names(files) {
+            let is_everywhere = files
+                .iter()
+                .all(|(located, _)| located.partitions.iter().any(|(partition, _)| partition == name));
+            let root = self.by_name.get(name);
+            let is_text =
+                root.is_some_and(|root| *value_type(self.schema.field(*root).data_type()) == DataType::Utf8);
+            let is_filename = options.filename.as_deref() == Some(name);
+            if is_text && is_everywhere && !is_filename && !options.gives_type(name) {
+                let texts: BTreeSet<&str> = partition_values(name, files).collect();
+                self.path_texts.insert(name.to_owned(), texts.into_iter().map(str::to_owned).collect());
+            }
+        }
+        self
+    }
+
+    /// Binds a filter to the columns of the table.
+    pub(crate) fn bind(&self, predicate: &Predicate) -> Result<BoundPredicate> {
+        if self.path_texts.is_empty() {
+            return predicate.bind(&self.schema);
+        }
+        self.path_texts.rewrite(predicate)?.bind(&self.schema)
     }
 
     /// Fails if the files have no common type for a top-level column, or several columns of its name.
@@ -436,8 +469,7 @@ impl TableSchema {
 
         let value = match value {
             Some((_, Some(text))) => {
-                let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
-                cast_with_options(&text, values, &EXACT).map_err(Error::arrow(format!("{object}: {name}")))?
+                parse_value(text, values).map_err(Error::arrow(format!("{object}: {name}")))?
             }
             _ => new_null_array(values, 1),
         };
@@ -561,10 +593,7 @@ fn as_output(
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
         let coded = DataType::Dictionary(Box::new(key), Box::new(values.clone()));
-        let mut field = field.as_ref().clone().with_data_type(coded);
-        // An extension type annotates its own storage type, not codes.
-        field.metadata_mut().retain(|key, _| !key.starts_with("ARROW:extension:"));
-        Arc::new(field)
+        Arc::new(cast_field(&field, coded))
     };
 
     OutputColumn { field, projected, values, insist }
@@ -605,7 +634,7 @@ fn repeated_conflicts(
 
     for (name, roots) in of_table {
         let Some(at) = of_files.iter().position(|own| own.get(name) != Some(&roots)) else { continue };
-        let object = files.get(at).map(|(located, _)| located.path.to_string()).unwrap_or_default();
+        let object = files.get(at).map(|(located, _)| located.name()).unwrap_or_default();
         let reason = "several columns have this name, in other places than in other files".to_owned();
         let conflict = Error::Schema { object, column: name.to_owned(), reason };
         conflicts.extend(roots.into_iter().map(|root| (root, conflict.clone())));
@@ -638,29 +667,11 @@ fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f st
     names
 }
 
-/// Infers the type of partition values: integers, dates or timestamps if all values parse as such, else strings.
-fn partition_values(name: &str, files: &[(&LocatedFile, &FileMetadata)]) -> DataType {
-    let values = || {
-        let all = files.iter().flat_map(|(located, _)| &located.partitions);
-        all.filter(|(known, _)| known == name).filter_map(|(_, value)| value.as_deref())
-    };
-    // Other spellings, such as 007, are names and not numbers.
-    let is_whole = |value: &str| value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
-    let is_date = |value: &str| {
-        let parsed = NaiveDate::parse_from_str(value, "%Y-%m-%d");
-        parsed.is_ok_and(|date| date.to_string() == value)
-    };
-    let is_moment = |value: &str| {
-        let parsed = NaiveDateTime::parse_from_str(value, "%Y-%m-%d %H:%M:%S%.f");
-        // Leap seconds and nanoseconds are not supported.
-        parsed.is_ok_and(|time| time.nanosecond() < 1_000_000_000 && time.nanosecond() % 1_000 == 0)
-            && string_to_datetime(&Utc, value).is_ok()
-    };
-
-    match () {
-        () if values().all(is_whole) => DataType::Int64,
-        () if values().all(is_date) => DataType::Date32,
-        () if values().all(is_moment) => DataType::Timestamp(TimeUnit::Microsecond, None),
-        () => DataType::Utf8,
-    }
+/// Returns the values of a partition column in all paths, without null.
+fn partition_values<'f>(
+    name: &'f str,
+    files: &'f [(&'f LocatedFile, &'f FileMetadata)],
+) -> impl Iterator<Item = &'f str> + Clone {
+    let all = files.iter().flat_map(|(located, _)| &located.partitions);
+    all.filter(move |(known, _)| known == name).filter_map(|(_, value)| value.as_deref())
 }

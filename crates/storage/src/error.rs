@@ -14,7 +14,7 @@ pub enum Error {
     /// The origin has no object at this path. Nothing to retry.
     #[error("{path}: no such object")]
     NotFound {
-        /// The path within the store.
+        /// The path within the store, or the URL of a local file.
         path: String,
     },
 
@@ -22,7 +22,7 @@ pub enum Error {
     /// must not be joined with the new one.
     #[error("{path}: object changed during read")]
     Changed {
-        /// The path within the store.
+        /// The path within the store, or the URL of a local file.
         path: String,
     },
 

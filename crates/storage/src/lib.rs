@@ -60,7 +60,7 @@ pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Re
 pub use decode::byte_reader::{ByteReader, unzigzag};
 pub use decode::corrupt::Corrupt;
 pub use error::{Error, Result};
-pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
+pub use folder::{CopyChange, Folder, FolderListing, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use list_page::{ListPage, ListRequest, ListedKey};
 pub use object::headers::ObjectHeaders;
 pub use object::{ByteRange, ObjectHash, ObjectVersion};

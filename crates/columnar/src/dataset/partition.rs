@@ -1,7 +1,7 @@
 //! Partitions rows by the values of columns into folders, named as by Hive.
 //!
 //! ```text
-//! key=value/key=value/     percent-encoded; null is __HIVE_DEFAULT_PARTITION__
+//! key=value/key=value/     percent-encoded; null is __HIVE_DEFAULT_PARTITION__; timestamps with a zone are in UTC
 //! ```
 
 use std::{collections::HashMap, fmt::Write, sync::Arc};
@@ -10,11 +10,15 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array},
     compute::{cast, take_record_batch},
     datatypes::{DataType, FieldRef, Schema, SchemaRef},
+    error::ArrowError,
     row::{RowConverter, SortField},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::{Error, Result, kernels::expand::expand};
+use crate::{
+    Error, Result,
+    kernels::{exact_cast::exact_cast, expand::expand},
+};
 
 /// Maximum values of a dictionary per row of a folder's batch: a file that keeps a few rows must not keep the large
 /// dictionaries of many batches.
@@ -197,7 +201,7 @@ fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<S
     let mut folder = String::new();
     for (at, name) in keys {
         let value = batch.column(*at).slice(row, 1);
-        let text = cast(&value, &DataType::Utf8).map_err(Error::arrow("values of folders"))?;
+        let text = texts_of(value).map_err(Error::arrow("values of folders"))?;
         let text = text.as_string::<i32>();
         let value = if text.is_null(0) {
             NULL.to_owned()
@@ -215,10 +219,27 @@ fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<S
     Ok(folder)
 }
 
+/// Returns values as the texts of their folders.
+///
+/// Timestamps with a zone are written in UTC: the offset of another zone may have seconds, which its text would lose.
+fn texts_of(values: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let values = match values.data_type() {
+        DataType::Dictionary(_, plain) => cast(&values, plain)?,
+        _ => values,
+    };
+
+    let values = match values.data_type() {
+        DataType::Timestamp(unit, Some(_)) => cast(&values, &DataType::Timestamp(*unit, Some("UTC".into())))?,
+        DataType::Date64 => exact_cast(&values, &DataType::Date32).unwrap_or(values),
+        _ => values,
+    };
+    cast(&values, &DataType::Utf8)
+}
+
 #[cfg(test)]
 mod tests {
     use arrow::{
-        array::{Date32Array, DictionaryArray, Int64Array},
+        array::{Date32Array, Date64Array, DictionaryArray, Int64Array, TimestampMicrosecondArray},
         datatypes::{Field, Int8Type},
     };
 
@@ -268,6 +289,16 @@ mod tests {
         assert!(wrong(&["m"]).contains("no column m"));
         assert!(wrong(&["n", "n"]).contains("twice"));
         assert!(wrong(&["n", "day", "a b"]).contains("no column is left"));
+    }
+
+    #[test]
+    fn timestamps_with_a_zone_and_days_have_one_text() {
+        let text = |array: ArrayRef| texts_of(array).unwrap().as_string::<i32>().value(0).to_owned();
+        let moments = TimestampMicrosecondArray::from(vec![1]);
+        assert_eq!(text(Arc::new(moments.clone())), "1970-01-01T00:00:00.000001");
+        assert_eq!(text(Arc::new(moments.with_timezone("Europe/Oslo"))), "1970-01-01T00:00:00.000001Z");
+        assert_eq!(text(Arc::new(Date64Array::from(vec![86_400_000]))), "1970-01-02");
+        assert_eq!(text(Arc::new(Date64Array::from(vec![1]))), "1970-01-01T00:00:00.001");
     }
 
     #[test]

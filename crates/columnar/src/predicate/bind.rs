@@ -18,6 +18,8 @@ use crate::{Error, Result};
 
 /// Maximum nesting depth of a predicate.
 const MAX_DEPTH: usize = 256;
+/// Name of the extension type of UUIDs.
+const UUID: &str = "arrow.uuid";
 
 /// A predicate bound to a schema. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub(crate) struct BoundColumn {
     pub(crate) path: Vec<String>,
     /// Type of its values; for a dictionary, the type of the dictionary's values.
     pub(crate) data_type: DataType,
+    /// True if the schema says that its values are UUIDs.
+    pub(crate) is_uuid: bool,
 }
 
 /// Condition that passing rows satisfy.
@@ -146,6 +150,10 @@ impl BoundOperand {
         }
     }
 
+    fn is_uuid(&self) -> bool {
+        matches!(self, Self::Column(BoundColumn { is_uuid: true, .. }))
+    }
+
     fn is(&self, operand: &Operand) -> bool {
         match (self, operand) {
             (Self::Column(found), Operand::Column(column)) => found.column == *column,
@@ -201,7 +209,8 @@ impl PredicateBinder<'_> {
         of: impl FnOnce(&ComparisonTarget<'_>) -> Result<ComparisonOutcome>,
     ) -> Result<PredicateNode> {
         let index = self.operand(operand)?;
-        Ok(match of(&ComparisonTarget::new(operand, self.data_type(index)?))? {
+        let is_uuid = self.found.get(index).is_some_and(BoundOperand::is_uuid);
+        Ok(match of(&ComparisonTarget::new(operand, self.data_type(index)?, is_uuid))? {
             ComparisonOutcome::Never | ComparisonOutcome::Unknown => PredicateNode::Constant(false),
             ComparisonOutcome::Always => leaf(index, ColumnTest::NotNull),
             ComparisonOutcome::Holds { check, negated } => leaf(index, ColumnTest::Holds { check, negated }),
@@ -265,7 +274,11 @@ impl PredicateBinder<'_> {
             return Ok(index);
         }
 
-        let data_type = step.data_type(operand)?;
+        let data_type = match step.negated_float() {
+            // Literals are rounded as for the column itself: `-x = -0.1` matches where `x = 0.1` does.
+            Some(column) => self.data_type(column)?.clone(),
+            None => step.data_type(operand)?,
+        };
         self.found.push(BoundOperand::Computed(ComputedColumn { operand: operand.clone(), step, data_type }));
         Ok(self.found.len() - 1)
     }
@@ -311,7 +324,9 @@ impl PredicateBinder<'_> {
             data_type => data_type.clone(),
         };
 
-        self.found.push(BoundOperand::Column(BoundColumn { column: column.clone(), root, path, data_type }));
+        let is_uuid = field.extension_type_name() == Some(UUID);
+        let column = column.clone();
+        self.found.push(BoundOperand::Column(BoundColumn { column, root, path, data_type, is_uuid }));
         Ok(self.found.len() - 1)
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn parse_time(text: &str) -> Option<i64> {
 
 /// Parses a date, or a date and a time separated by a blank or `T`, followed by `Z`, an offset such as `+02:00`, or
 /// nothing, which means UTC. Returns nanoseconds since 1970-01-01T00:00:00.
-pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
+pub(crate) fn parse_timestamp(text: &str) -> Option<i128> {
     let mut cursor = DateTimeCursor(text.trim());
     let midnight = cursor.date()?.checked_mul(NANOS_PER_DAY)?;
     if cursor.0.is_empty() {

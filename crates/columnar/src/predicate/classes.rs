@@ -5,8 +5,9 @@ use arrow::{
     buffer::ScalarBuffer,
     datatypes::{
         ArrowNativeType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
-        Decimal256Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
-        Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+        Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+        DurationSecondType, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType,
+        Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
         TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
         UInt32Type, UInt64Type, i256,
     },
@@ -36,6 +37,10 @@ pub(crate) enum TypeClass {
     Timestamp {
         nanos: i128,
     },
+    /// Integers in units of `nanos` nanoseconds.
+    Duration {
+        nanos: i128,
+    },
     Text,
     Bytes,
     /// Only nulls.
@@ -59,6 +64,7 @@ impl TypeClass {
             DataType::Date64 => Self::Date { nanos: unit_nanos(TimeUnit::Millisecond) },
             DataType::Time32(unit) | DataType::Time64(unit) => Self::Time { nanos: unit_nanos(*unit) },
             DataType::Timestamp(unit, _) => Self::Timestamp { nanos: unit_nanos(*unit) },
+            DataType::Duration(unit) => Self::Duration { nanos: unit_nanos(*unit) },
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Text,
             DataType::Binary
             | DataType::LargeBinary
@@ -160,6 +166,10 @@ pub(crate) fn with_whole<W: IntegerVisitor>(array: &dyn Array, with: W) -> Optio
         DataType::Timestamp(TimeUnit::Millisecond, _) => values!(TimestampMillisecondType),
         DataType::Timestamp(TimeUnit::Microsecond, _) => values!(TimestampMicrosecondType),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => values!(TimestampNanosecondType),
+        DataType::Duration(TimeUnit::Second) => values!(DurationSecondType),
+        DataType::Duration(TimeUnit::Millisecond) => values!(DurationMillisecondType),
+        DataType::Duration(TimeUnit::Microsecond) => values!(DurationMicrosecondType),
+        DataType::Duration(TimeUnit::Nanosecond) => values!(DurationNanosecondType),
         _ => None,
     }
 }
@@ -182,7 +192,8 @@ pub(crate) fn whole_range(data_type: &DataType) -> Option<(i256, i256)> {
         | DataType::Decimal64(..)
         | DataType::Date64
         | DataType::Time64(_)
-        | DataType::Timestamp(..) => range::<i64>(),
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => range::<i64>(),
         DataType::Decimal128(..) => range::<i128>(),
         DataType::Decimal256(..) => range::<i256>(),
         _ => None,

@@ -46,6 +46,7 @@ impl ColumnComparison {
                 TypeClass::Date { .. } | TypeClass::Timestamp { .. },
             ) => true,
             (TypeClass::Time { .. }, TypeClass::Time { .. }) => true,
+            (TypeClass::Duration { .. }, TypeClass::Duration { .. }) => true,
             (left, right) => left == right,
         }
     }
@@ -169,10 +170,12 @@ fn factors(left: TypeClass, right: TypeClass) -> (i256, i256) {
         (
             TypeClass::Date { nanos: left }
             | TypeClass::Time { nanos: left }
-            | TypeClass::Timestamp { nanos: left },
+            | TypeClass::Timestamp { nanos: left }
+            | TypeClass::Duration { nanos: left },
             TypeClass::Date { nanos: right }
             | TypeClass::Time { nanos: right }
-            | TypeClass::Timestamp { nanos: right },
+            | TypeClass::Timestamp { nanos: right }
+            | TypeClass::Duration { nanos: right },
         ) => (i256::from_i128(left), i256::from_i128(right)),
         _ => {
             let left = scale(left);

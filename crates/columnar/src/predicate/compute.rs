@@ -126,6 +126,18 @@ impl ComputeExpr {
         }
     }
 
+    /// Returns the column of floating-point numbers that is negated: `-x` is `0 - x`, and exact in the type of `x`.
+    pub(super) fn negated_float(&self) -> Option<usize> {
+        match self {
+            Self::Arithmetic(
+                ArithmeticSide::Literal(Literal::Integer(0), _),
+                ArithmeticOp::Subtract,
+                ArithmeticSide::Column(column, NumberKind::Float),
+            ) => Some(*column),
+            _ => None,
+        }
+    }
+
     /// Returns the type of the result. Fails if the columns' types are not supported.
     pub(super) fn data_type(&self, operand: &Operand) -> Result<DataType> {
         let refused =
@@ -202,7 +214,9 @@ impl ComputedColumn {
                     let left = self.float_operand(left, &mut next)?;
                     let right = self.float_operand(right, &mut next)?;
                     let values = (0..rows).map(|row| float(left.at(row), *op, right.at(row)));
-                    Ok(Arc::new(Float64Array::new(values.collect(), nulls)))
+                    let values: ArrayRef = Arc::new(Float64Array::new(values.collect(), nulls));
+                    // Only a negated column has fewer bits.
+                    cast(&values, &self.data_type).map_err(Error::arrow("negating a column"))
                 }
             },
         }

@@ -22,6 +22,7 @@ mod input;
 mod leaf;
 mod like;
 mod operand;
+mod path_texts;
 mod sql;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,10 +35,12 @@ use std::fmt;
 pub(crate) use self::{
     bind::{BoundColumn, BoundPredicate, PredicateNode, RootColumn},
     check::ValuePredicate,
+    civil::parse_timestamp,
     classes::{ComparableInteger, IntegerVisitor, TypeClass, with_whole},
     columns::ColumnComparison,
     evaluate::Evaluator,
     leaf::{ColumnCondition, ColumnTest},
+    path_texts::PathTexts,
 };
 pub use self::{
     evaluate::RowFilter,
@@ -106,6 +109,8 @@ pub enum Literal {
     Time(i64),
     /// Nanoseconds since 1970-01-01T00:00:00, in UTC if the column has a time zone.
     Timestamp(i128),
+    /// A span of time, in nanoseconds.
+    Duration(i128),
 }
 
 /// Comparison operator.
@@ -206,7 +211,8 @@ impl Predicate {
     /// Parses the condition of a SQL `WHERE`, such as `price < 24.5 AND mode IN ('AIR', 'MAIL')`.
     ///
     /// Names are case-sensitive, quoted or not; dots select nested fields. Literals are those of [`Literal`], and also
-    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A bare column must be boolean. [`Function`] and
+    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. An interval of days or smaller units is a
+    /// [`Literal::Duration`]: `d > INTERVAL '90' SECOND`. A bare column must be boolean. [`Function`] and
     /// [`ArithmeticOp`] list the supported computations.
     ///
     /// # Errors

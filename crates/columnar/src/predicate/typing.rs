@@ -14,6 +14,9 @@ use super::{
 };
 use crate::{Error, Result};
 
+/// Bytes of a UUID.
+const UUID_BYTES: i32 = 16;
+
 /// Outcome of a comparison for the rows that are not null.
 #[derive(Clone, Debug)]
 pub(super) enum ComparisonOutcome {
@@ -47,6 +50,8 @@ pub(super) struct ComparisonTarget<'a> {
     operand: &'a Operand,
     data_type: &'a DataType,
     class: TypeClass,
+    /// True if the schema says that the values are UUIDs.
+    is_uuid: bool,
 }
 
 /// Position of a literal among a column's integers.
@@ -63,8 +68,8 @@ enum LiteralPosition {
 }
 
 impl<'a> ComparisonTarget<'a> {
-    pub(super) fn new(operand: &'a Operand, data_type: &'a DataType) -> Self {
-        Self { operand, data_type, class: TypeClass::of(data_type) }
+    pub(super) fn new(operand: &'a Operand, data_type: &'a DataType, is_uuid: bool) -> Self {
+        Self { operand, data_type, class: TypeClass::of(data_type), is_uuid }
     }
 
     fn mismatch(&self, what: impl ToString) -> Error {
@@ -91,7 +96,7 @@ impl<'a> ComparisonTarget<'a> {
         let outcome = match self.class {
             TypeClass::Float => self.compare_float(op, literal)?,
             TypeClass::Text | TypeClass::Bytes => {
-                ComparisonOutcome::holds(ValuePredicate::Bytes { op, value: self.bytes(literal)?.into() })
+                ComparisonOutcome::holds(ValuePredicate::Bytes { op, value: self.bytes(op, literal)?.into() })
             }
             _ => self.range(op, self.literal_position(literal)?),
         };
@@ -184,13 +189,16 @@ impl<'a> ComparisonTarget<'a> {
         }
     }
 
-    fn bytes(&self, literal: &Literal) -> Result<Vec<u8>> {
+    fn bytes(&self, op: CompareOp, literal: &Literal) -> Result<Vec<u8>> {
         match (self.class, literal) {
-            (_, Literal::String(text)) => match (self.data_type, uuid(text)) {
-                // A text as long as the spelling of a UUID never has 16 bytes, so it cannot be raw bytes.
-                (DataType::FixedSizeBinary(16), Some(uuid)) => Ok(uuid),
-                _ => Ok(text.clone().into_bytes()),
-            },
+            (_, Literal::String(text)) if *self.data_type == DataType::FixedSizeBinary(UUID_BYTES) => {
+                // No spelling of a UUID has 16 bytes, so it cannot be raw bytes. Many files do not say that 16 bytes
+                // are a UUID; but no such value equals a text of another length.
+                let is_raw = !self.is_uuid && (text.len() == 16 || op != CompareOp::Equal);
+                let raw = || is_raw.then(|| text.clone().into_bytes());
+                uuid(text).or_else(raw).ok_or_else(|| self.mismatch(literal))
+            }
+            (_, Literal::String(text)) => Ok(text.clone().into_bytes()),
             (TypeClass::Bytes, Literal::Binary(bytes)) => Ok(bytes.clone()),
             _ => Err(self.mismatch(literal)),
         }
@@ -211,6 +219,7 @@ impl<'a> ComparisonTarget<'a> {
                 scaled(*unscaled, i64::from(scale) - i64::from(*own))
             }
             (TypeClass::Decimal { scale }, Literal::Float(value)) => shortest(*value, scale),
+            (TypeClass::Duration { nanos }, Literal::Duration(span)) => divided(*span, nanos),
             (TypeClass::Time { nanos }, Literal::Time(time)) => divided(i128::from(*time), nanos),
             (TypeClass::Time { nanos }, Literal::String(text)) => {
                 divided(parse_time(text).map(i128::from).ok_or_else(wrong)?, nanos)

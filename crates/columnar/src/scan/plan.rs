@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
-use stylobate_storage::OpenObject;
+use stylobate_storage::{OpenObject, key_of_path};
 
 use super::{
     batches::key_capacity,
@@ -170,7 +170,9 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
 
     let table = match &request.part {
         None => TableSchema::of(&located, &request.table)?,
-        Some(part) => TableSchema::planned(part.table.clone(), &request.table),
+        Some(part) => {
+            TableSchema::planned(part.table.clone(), &request.table).with_path_texts(&located, &request.table)
+        }
     };
 
     let types = OutputTypes { dictionaries: &request.dictionary, strings: request.strings };
@@ -192,7 +194,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
             table.check_named(root)?;
         }
     }
-    let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;
+    let filter = request.filter.as_ref().map(|filter| table.bind(filter)).transpose()?;
 
     let mut planned = ScanPlan {
         schema,
@@ -272,7 +274,7 @@ async fn open_piece(request: &ScanRequest, piece: &ScanPartFile, cache: &Cache) 
     let located = located.into_iter().next_back().ok_or_else(gone)?;
     let mut file = open(piece.source, located, request, cache).await?;
     if version(&file.object) != piece.version {
-        return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
+        return Err(file.object.changed().into());
     }
 
     file.units = piece.units.start..piece.units.end.min(file.units.end);
@@ -282,7 +284,7 @@ async fn open_piece(request: &ScanRequest, piece: &ScanPartFile, cache: &Cache) 
 /// Returns the path of a local file, or an object's URL.
 fn shown_path(object: &OpenObject) -> String {
     match object.name() {
-        name if name.starts_with("file:///") => format!("/{}", object.meta().location),
+        name if name.starts_with("file:///") => format!("/{}", key_of_path(&object.meta().location)),
         name => name,
     }
 }
@@ -349,7 +351,8 @@ impl ScanPlan {
     fn add(&mut self, opened: OpenedScanFile) -> Result<()> {
         let OpenedScanFile { source, located, object, metadata, units } = opened;
         let wanted = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
-        let (outputs, filtered) = (Vec::new(), Vec::new());
+        let outputs = Vec::new();
+        let filtered = Vec::new();
         let first_rows = Vec::new();
         self.add_units(
             PlannedScanFile { source, located, object, metadata, outputs, filtered, first_rows },

@@ -147,7 +147,7 @@ impl ScanQueue {
             Some(own) => own.and(condition.as_ref().clone()),
             None => condition.as_ref().clone(),
         };
-        let fresh = whole.bind(plan.table.schema());
+        let fresh = plan.table.bind(&whole);
         let fresh = fresh.inspect_err(|error| tracing::debug!(%error, "a moving filter is ignored")).ok();
         *bound = Some(BoundMovingFilter { condition, bound: fresh.clone() });
         fresh

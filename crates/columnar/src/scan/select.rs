@@ -28,7 +28,7 @@ impl Scan {
             (Some(own), Some(more)) => Some(own.and(more)),
             (own, more) => own.or(more),
         };
-        let bound = predicate.as_ref().map(|predicate| predicate.bind(planned.table.schema())).transpose()?;
+        let bound = predicate.as_ref().map(|predicate| planned.table.bind(predicate)).transpose()?;
 
         let fields: Vec<_> = outputs.iter().map(|output| output.field.clone()).collect();
         let columns = predicate.as_ref().map(Predicate::columns).unwrap_or_default();

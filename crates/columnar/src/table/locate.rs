@@ -1,12 +1,14 @@
 //! Finds the files of a scan (one file, a folder, or the matches of a pattern) and the partition values of their paths.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
 use percent_encoding::percent_decode_str;
-use stylobate_storage::{ReadThrough, split_object_url, without_credentials};
+use stylobate_storage::{
+    FolderListing, ReadThrough, key_of_path, path_of_key, split_object_url, without_credentials,
+};
 use url::Url;
 
 use crate::{Cache, Error, Result};
@@ -40,9 +42,8 @@ impl Source {
     /// [`Error::Pattern`] if the path or pattern is malformed, and errors of opening the store.
     pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
         let place = parse_source(self, cache, true)?;
-        let path = Path::parse(place.whole.trim_end_matches('/'));
-        let path =
-            path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
+        let path = path_in(&place.store, place.whole.trim_end_matches('/'));
+        let path = path.map_err(|reason| Error::Pattern { pattern: place.given, reason })?;
         Ok((place.store, path))
     }
 
@@ -91,6 +92,35 @@ impl LocatedFile {
     fn named(store: ReadThrough, path: Path) -> Self {
         Self { store, path, partitions: Vec::new(), is_named: true }
     }
+
+    /// Returns the URL of the file, without credentials, to identify it in errors.
+    pub(crate) fn name(&self) -> String {
+        self.store.origin().name_of(&self.path)
+    }
+
+    /// Returns the path as a caller writes it: in a folder, a name may have characters that [`Path`] cannot hold.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        key_in(&self.store, &self.path)
+    }
+}
+
+/// Returns the path of a key in a store, or the reason why there is none. Only names with other characters than a path
+/// has are encoded: `..` and empty ones stay errors.
+fn path_in(store: &ReadThrough, key: &str) -> Result<Path, String> {
+    Path::parse(key).or_else(|error| {
+        let is_relative = key.split('/').any(|segment| matches!(segment, "" | "." | ".."));
+        let folder = store.origin().folder().filter(|_| !is_relative);
+        folder.and_then(|_| path_of_key(key)).ok_or_else(|| error.to_string())
+    })
+}
+
+/// Returns the key of a path in a store.
+fn key_in<'p>(store: &ReadThrough, path: &'p Path) -> Cow<'p, str> {
+    // Of a plain path, the key is the same text.
+    match store.origin().folder() {
+        Some(_) if path.as_ref().contains(RESERVED) => key_of_path(path).into(),
+        _ => Cow::Borrowed(path.as_ref()),
+    }
 }
 
 /// Options for the interpretation of paths.
@@ -108,6 +138,8 @@ impl Default for PathOptions {
     }
 }
 
+/// Part of the paths of a folder whose keys differ from them.
+const RESERVED: &str = ".stylobate-";
 /// The value that Hive writes for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 const ENDINGS: [&str; 5] = [".parquet", ".parq", ".pq", ".orc", ".parquet.snappy"];
@@ -116,13 +148,14 @@ const OPTIONS: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// A parsed [`Source`].
+#[derive(Clone)]
 struct ParsedSource {
     store: ReadThrough,
     /// The source as given, without credentials, for errors.
     given: String,
     /// The whole path, with wildcards.
     whole: String,
-    /// The part before the first wildcard, up to a slash.
+    /// The part before the pattern.
     base: String,
     /// The pattern for paths below the base.
     pattern: Option<Pattern>,
@@ -181,16 +214,34 @@ async fn locate_all(
 
     if let Some(path) = only {
         let Ok(path) = Path::parse(path) else { return Ok(Vec::new()) };
-        if place.literal_match(&path).is_some() {
+        let key = key_in(&place.store, &path).into_owned();
+        if place.literal_match(&key).is_some() {
             place = place.without_pattern();
+        } else if place.pattern.is_some() {
+            let folders = place.literal_folders();
+            let literal =
+                folders.iter().rfind(|folder| is_below(&key, folder)).map_or(0, |folder| folder.len());
+            place = place.with_literal(literal)?;
         }
         let file =
             place.located(&path, GlobTarget::Files).or_else(|| place.located(&path, GlobTarget::Folders));
         return Ok(file.into_iter().collect());
     }
 
-    if place.pattern.is_some() && place.is_literal().await {
-        place = place.without_pattern();
+    if place.pattern.is_some() {
+        match place.literal_folder_len().await {
+            Some(0) => {}
+            literal => {
+                if place.is_literal().await {
+                    place = place.without_pattern();
+                } else if let Some(literal) = literal {
+                    match place.clone().with_literal(literal)?.list().await {
+                        Err(Error::NoFiles { .. }) => {}
+                        listed => return listed,
+                    }
+                }
+            }
+        }
     }
     if place.pattern.is_some() {
         let literal = place.literal_file();
@@ -226,8 +277,49 @@ async fn locate_all(
 
 impl ParsedSource {
     fn path(&self) -> Result<Path> {
-        Path::parse(&self.base)
-            .map_err(|error| Error::Pattern { pattern: self.given.clone(), reason: error.to_string() })
+        path_in(&self.store, &self.base)
+            .map_err(|reason| Error::Pattern { pattern: self.given.clone(), reason })
+    }
+
+    /// Returns the folders on the way to the pattern's last segment whose names have wildcards, as prefixes of the whole
+    /// path, the shortest first. Their names may be literal.
+    ///
+    /// In an object store, these are only names with `[` or `?`, and without `*`.
+    fn literal_folders(&self) -> Vec<&str> {
+        let is_folder = self.store.origin().folder().is_some();
+        let start = self.whole.find(WILDCARDS).unwrap_or(self.whole.len());
+        let slashes = self.whole.match_indices('/').map(|(slash, _)| slash).filter(|slash| *slash > start);
+        let folders = slashes.filter_map(|slash| self.whole.get(..slash));
+        folders.take_while(|folder| is_folder || !folder.contains('*')).collect()
+    }
+
+    /// Returns the length of the longest of [`Self::literal_folders`] that exists, 0 if none does, and `None` if there
+    /// are none or the store does not list them.
+    ///
+    /// In an object store, this takes a request for each that exists, and one for the first that does not.
+    async fn literal_folder_len(&self) -> Option<usize> {
+        let mut longest = None;
+        for folder in self.literal_folders() {
+            longest = longest.or(Some(0));
+            if !self.has_folder(folder).await? {
+                break;
+            }
+            longest = Some(folder.len());
+        }
+        longest
+    }
+
+    /// Returns whether a folder exists; `None` if the store does not list it.
+    async fn has_folder(&self, folder: &str) -> Option<bool> {
+        let path = path_in(&self.store, folder).ok()?;
+        let mut objects = self.store.origin().store().list(Some(&path));
+        let first = objects.try_next().await.ok()?;
+        Some(first.is_some())
+    }
+
+    /// Takes wildcards before this position as plain characters.
+    fn with_literal(self, literal: usize) -> Result<Self> {
+        below(self.store, self.given, &self.whole, literal, true)
     }
 
     /// Returns whether the pattern is the name of an object or folder.
@@ -238,25 +330,23 @@ impl ParsedSource {
         if !self.whole.contains(['[', '?']) {
             return false;
         }
-        let Ok(path) = Path::parse(&self.whole) else { return false };
+        let Ok(path) = path_in(&self.store, self.whole.trim_end_matches('/')) else { return false };
         if !self.whole.ends_with('/') && self.store.open_object(&path).await.is_ok() {
             return true;
         }
-
-        let mut below = self.store.origin().store().list(Some(&path));
-        below.try_next().await.is_ok_and(|first| first.is_some())
+        self.has_folder(self.whole.trim_end_matches('/')).await == Some(true)
     }
 
     /// Returns the file whose name is the pattern, whether it exists or not.
     fn literal_file(&self) -> Option<LocatedFile> {
-        let path = Path::parse(&self.whole).ok().filter(|_| !self.whole.ends_with('/'))?;
+        let path = path_in(&self.store, &self.whole).ok().filter(|_| !self.whole.ends_with('/'))?;
         Some(LocatedFile::named(self.store.clone(), path))
     }
 
     /// Returns how an existing path matches the whole pattern as plain text.
-    fn literal_match(&self, path: &Path) -> Option<LiteralMatch> {
+    fn literal_match(&self, key: &str) -> Option<LiteralMatch> {
         self.pattern.as_ref()?;
-        match path.as_ref().strip_prefix(self.whole.trim_end_matches('/'))? {
+        match key.strip_prefix(self.whole.trim_end_matches('/'))? {
             "" => (!self.whole.ends_with('/')).then_some(LiteralMatch::Same),
             below => below.starts_with('/').then_some(LiteralMatch::Below),
         }
@@ -269,22 +359,23 @@ impl ParsedSource {
     }
 
     async fn list(mut self) -> Result<Vec<LocatedFile>> {
-        let prefix = self.path()?;
-        let listing = self.store.origin().store().list((!self.base.is_empty()).then_some(&prefix));
-        let wrong = |error| stylobate_storage::Error::from_origin(&self.given, error);
-        let metas: Vec<_> = listing.try_collect().await.map_err(wrong)?;
-
+        let FolderListing { objects, unnameable } = self.listing().await?;
         let mut paths: Vec<Path> =
-            metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
+            objects.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
 
         // A path that exists is not a pattern.
-        if paths.iter().any(|path| self.literal_match(path) == Some(LiteralMatch::Same)) {
+        let is_literal = |path: &Path, wanted: &[LiteralMatch]| {
+            let matched = self.literal_match(&key_in(&self.store, path));
+            matched.is_some_and(|matched| wanted.contains(&matched))
+        };
+        if paths.iter().any(|path| is_literal(path, &[LiteralMatch::Same])) {
             return Ok(self.literal_file().into_iter().collect());
         }
-        if paths.iter().any(|path| self.literal_match(path).is_some()) {
+        if paths.iter().any(|path| is_literal(path, &[LiteralMatch::Below])) {
             self = self.without_pattern();
         }
+        self.check_names(&unnameable)?;
 
         let located = |matched| paths.iter().filter_map(|path| self.located(path, matched)).collect();
         let mut files: Vec<LocatedFile> = located(GlobTarget::Files);
@@ -299,30 +390,90 @@ impl ParsedSource {
         Ok(files)
     }
 
-    /// Returns the file if it lies below the base and matches the pattern. Hidden files and logs of engines do not
-    /// match.
-    fn located(&self, path: &Path, matched: GlobTarget) -> Option<LocatedFile> {
-        let below = match self.base.as_str() {
-            "" => path.as_ref(),
-            base if path.as_ref() == base => "",
-            base => path.as_ref().strip_prefix(base)?.strip_prefix('/')?,
+    /// Lists all objects below the base.
+    async fn listing(&self) -> Result<FolderListing> {
+        let prefix = self.path()?;
+        let prefix = (!self.base.is_empty()).then_some(&prefix);
+        let listed = match self.store.origin().folder() {
+            Some(folder) => folder.list_all(prefix).await,
+            None => {
+                let objects = self.store.origin().store().list(prefix).try_collect::<Vec<_>>().await;
+                objects.map(|objects| FolderListing { objects, unnameable: Vec::new() })
+            }
         };
+        Ok(listed.map_err(|error| stylobate_storage::Error::from_origin(&self.given, error))?)
+    }
 
-        let matches = match (&self.pattern, matched) {
+    /// Fails if the source has a file whose name no path can hold: leaving it out would lose its rows.
+    fn check_names(&self, unnameable: &[String]) -> Result<()> {
+        let is_wanted = |key: &&String| {
+            let name = key.trim_end_matches('/');
+            let is_matched = self.matches(name, GlobTarget::Files) || self.matches(name, GlobTarget::Folders);
+            is_matched || key.ends_with('/') && self.may_match_below(name)
+        };
+        let Some(key) = unnameable.iter().find(is_wanted) else { return Ok(()) };
+
+        let origin = self.store.origin().name();
+        let slash = if origin.ends_with('/') { "" } else { "/" };
+        let file = format!("{origin}{slash}{key}");
+        let reason = format!("the name of {file:?} is not UTF-8: rename it, or exclude it by a pattern");
+        Err(Error::Pattern { pattern: self.given.clone(), reason })
+    }
+
+    /// Returns whether the pattern may match keys below a folder.
+    fn may_match_below(&self, folder: &str) -> bool {
+        let Some(below) = self.below_base(folder) else { return false };
+        let Some(pattern) = &self.pattern else { return is_visible(below) };
+
+        let depth = below.split('/').count();
+        let segments: Vec<&str> = pattern.as_str().split('/').take(depth).collect();
+        if segments.contains(&"**") {
+            return is_visible(below);
+        }
+        Pattern::new(&segments.join("/")).is_ok_and(|above| above.matches_with(below, OPTIONS))
+    }
+
+    /// Returns the part of a key below the base.
+    fn below_base<'k>(&self, key: &'k str) -> Option<&'k str> {
+        match self.base.as_str() {
+            "" => Some(key),
+            base if key == base => Some(""),
+            base => key.strip_prefix(base)?.strip_prefix('/'),
+        }
+    }
+
+    /// Returns whether a key lies below the base and matches the pattern. Hidden files and logs of engines do not match.
+    fn matches(&self, key: &str, target: GlobTarget) -> bool {
+        let Some(below) = self.below_base(key) else { return false };
+        match (&self.pattern, target) {
             (Some(pattern), GlobTarget::Files) => pattern.matches_with(below, OPTIONS),
             (Some(pattern), GlobTarget::Folders) => below.match_indices('/').any(|(slash, _)| {
                 let (folder, inner) = below.split_at(slash);
                 pattern.matches_with(folder, OPTIONS) && is_visible(inner)
             }),
             (None, _) => is_visible(below),
-        };
+        }
+    }
 
+    /// Returns the file if its key matches.
+    fn located(&self, path: &Path, target: GlobTarget) -> Option<LocatedFile> {
+        let key = key_in(&self.store, path);
+        if !self.matches(&key, target) {
+            return None;
+        }
+
+        let below = self.below_base(&key)?;
         let folders = below.rsplit_once('/').map_or("", |(folders, _)| folders);
         let partitions = folders.split('/').filter_map(partition).collect();
-        let name = path.as_ref().to_ascii_lowercase();
+        let name = key.to_ascii_lowercase();
         let is_named = ENDINGS.iter().any(|ending| name.ends_with(ending));
-        matches.then(|| LocatedFile { store: self.store.clone(), path: path.clone(), partitions, is_named })
+        Some(LocatedFile { store: self.store.clone(), path: path.clone(), partitions, is_named })
     }
+}
+
+/// Returns whether a key lies below a folder.
+fn is_below(key: &str, folder: &str) -> bool {
+    key.strip_prefix(folder).is_some_and(|below| below.starts_with('/'))
 }
 
 /// Returns whether no part of a path is hidden or internal to an engine.
@@ -340,7 +491,7 @@ fn partition(folder: &str) -> Option<(String, Option<String>)> {
 fn parse_source(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSource> {
     match source {
         Source::Store { store, pattern } => {
-            below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'), glob)
+            below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'), 0, glob)
         }
         Source::Url { url, options } if url.contains("://") => {
             let given = without_credentials(url);
@@ -371,7 +522,7 @@ fn parse_source(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSour
                         is_file: true,
                     })
                 }
-                None => below(cache.store(authority, options)?, given, &path, glob),
+                None => below(cache.store(authority, options)?, given, &path, 0, glob),
             }
         }
         Source::Url { url, .. } => local(cache, url, std::path::Path::new(url), glob),
@@ -404,6 +555,7 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Resu
         cache.store("file:///", &[])?,
         given.to_owned(),
         &format!("{}{slash}", text.trim_start_matches('/')),
+        0,
         glob,
     )
 }
@@ -423,9 +575,11 @@ fn without_parents(path: &str) -> std::io::Result<String> {
     Ok(format!("{}{below}", real.trim_end_matches('/')))
 }
 
-fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<ParsedSource> {
+/// Splits a path from its pattern. Wildcards before `literal` are plain characters.
+fn below(store: ReadThrough, given: String, path: &str, literal: usize, glob: bool) -> Result<ParsedSource> {
     let whole = path.to_owned();
-    let wild = path.find(WILDCARDS).filter(|_| glob);
+    let wild = path.get(literal..).and_then(|rest| rest.find(WILDCARDS)).filter(|_| glob);
+    let wild = wild.map(|wild| literal + wild);
     let Some(wild) = wild else {
         let base = path.trim_end_matches('/').to_owned();
         return Ok(ParsedSource { store, given, base, whole, pattern: None, is_file: false });
@@ -497,6 +651,18 @@ mod tests {
         assert_eq!(found(&keys, "a[1]").await, ["a1/y.parquet"]);
         assert_eq!(found(&keys, "year=*").await, ["year=1/y.parquet", "year=2/y.parquet"]);
         assert_eq!(found(&keys, "year=*/").await, [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_folder_of_a_pattern_that_exists_is_no_pattern() {
+        let keys = ["a[1]/year=1/x.parquet", "a[1]/b?/y.parquet", "a1/year=1/z.parquet", "a1/b2/y.parquet"];
+        assert_eq!(found(&keys, "a[1]/year=*").await, ["a[1]/year=1/x.parquet"]);
+        assert_eq!(found(&keys, "a[1]/*/x*").await, ["a[1]/year=1/x.parquet"]);
+        assert_eq!(found(&keys, "a[1]/b?/*").await, ["a[1]/b?/y.parquet"]);
+        assert_eq!(found(&keys, "a[1]/**").await, ["a[1]/b?/y.parquet", "a[1]/year=1/x.parquet"]);
+        // Nothing matches below the folder.
+        assert_eq!(found(&keys, "a[1]/b2/*").await, ["a1/b2/y.parquet"]);
+        assert_eq!(found(&keys[2..], "a[1]/year=*").await, ["a1/year=1/z.parquet"]);
     }
 
     #[test]

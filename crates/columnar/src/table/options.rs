@@ -31,6 +31,26 @@ impl TableOptions {
         of_schema.chain(self.casts.iter().map(|(name, data_type)| (name.as_str(), data_type)))
     }
 
+    /// Returns whether the caller gave the type of a column.
+    pub(crate) fn gives_type(&self, column: &str) -> bool {
+        self.partition_types.contains_key(column) || self.cast_columns().any(|(given, _)| given == column)
+    }
+
+    /// Fails if a type is given for a partition column that the paths do not have.
+    pub(crate) fn check_partitions(&self, partitions: &[&str]) -> Result<()> {
+        let filename = self.filename.as_deref();
+        let known: Vec<&str> = partitions.iter().copied().filter(|name| filename != Some(*name)).collect();
+        let unknown = self.partition_types.keys().find(|given| !known.contains(&given.as_str()));
+        let Some(unknown) = unknown else { return Ok(()) };
+
+        let reason = if known.is_empty() {
+            "no such partition column: the paths have none".to_owned()
+        } else {
+            format!("no such partition column: there are {}", known.join(", "))
+        };
+        Err(Error::Option { column: Some(unknown.clone()), reason })
+    }
+
     /// Returns the columns of the result by default; `None` for all.
     pub(crate) fn columns(&self) -> Option<Vec<String>> {
         let schema = self.schema.as_ref()?;
@@ -52,7 +72,7 @@ impl TableOptions {
 
         if let Some(column) = &self.filename {
             let path = match &self.filename_root {
-                Some(root) => format!("{root}/{}", located.path),
+                Some(root) => format!("{root}/{}", located.key()),
                 None => name.to_owned(),
             };
             located.partitions.push((column.clone(), Some(path)));

@@ -19,10 +19,10 @@ use rustix::fs::OFlags;
 
 use super::{
     Folder, failed, is_absent,
-    names::{DecodedFileName, MARKER, directory_of_prefix, file_of_path, key_of_path},
+    names::{DecodedFileName, MARKER, directory_of_prefix, file_of_path, is_marker, key_of_path},
     record::FileStamp,
 };
-use crate::{ListPage, ListRequest, ListedKey};
+use crate::{ListPage, ListRequest, ListedKey, threads::blocking::run_blocking};
 
 /// Minimum number of names for a directory to be cached for the next page.
 const MIN_CACHED_NAMES: usize = 512;
@@ -50,13 +50,18 @@ pub(super) enum FolderListEntry {
 struct DirEntryName {
     /// Name as in a key; a directory's ends in `/`.
     key: String,
-    /// Name as in a path.
-    segment: String,
+    /// Name as in a path. `None` if no path can hold it: the key is then lossy.
+    segment: Option<String>,
 }
 
 impl DirEntryName {
     fn is_directory(&self) -> bool {
         self.key.ends_with('/')
+    }
+
+    /// Returns the bytes in memory.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len() + self.segment.as_ref().map_or(0, String::len)
     }
 }
 
@@ -83,8 +88,7 @@ impl DirNamesCache {
     }
 
     fn put(&self, directory: &FilePath, stamp: FileStamp, names: &DirEntryNames) {
-        let bytes =
-            names.iter().map(|name| size_of::<DirEntryName>() + name.key.len() + name.segment.len()).sum();
+        let bytes = names.iter().map(DirEntryName::bytes).sum();
         if names.len() < MIN_CACHED_NAMES || bytes > MAX_CACHED_BYTES {
             return;
         }
@@ -177,6 +181,18 @@ pub(super) struct FolderWalk {
     /// Position up to which keys are skipped.
     after: WalkStart,
     levels: Vec<WalkLevel>,
+    /// The keys passed over because no path can hold them, lossy; `None` if they are not collected.
+    unnameable: Option<Vec<String>>,
+}
+
+/// All objects below a directory.
+#[derive(Clone, Debug, Default)]
+pub struct FolderListing {
+    /// The objects, in key order, except directory markers.
+    pub objects: Vec<ObjectMeta>,
+    /// Keys of the files and directories that no path can hold, such as names that are not UTF-8, with replacement
+    /// characters. A directory's ends in `/`.
+    pub unnameable: Vec<String>,
 }
 
 impl FolderWalk {
@@ -216,6 +232,7 @@ impl FolderWalk {
             delimiter: delimiter.to_owned(),
             after,
             levels: Vec::new(),
+            unnameable: None,
         };
         if let Some((key, path)) = directory {
             match walk.enter(key, path.clone()) {
@@ -237,7 +254,13 @@ impl FolderWalk {
 
             level.next += 1;
             let key = format!("{}{}", level.key, name.key);
-            let path = child(&level.path, &name.segment)?;
+            let Some(segment) = &name.segment else {
+                if let Some(keys) = &mut self.unnameable {
+                    keys.push(key);
+                }
+                continue;
+            };
+            let path = child(&level.path, segment)?;
             let is_directory = name.is_directory();
             let is_wanted = key.starts_with(&self.prefix) || is_directory && self.prefix.starts_with(&key);
             if !is_wanted {
@@ -359,6 +382,29 @@ impl Folder {
         Ok(page)
     }
 
+    /// Lists all objects below a directory, and the names below it that no path can hold.
+    pub async fn list_all(&self, directory: Option<&Path>) -> object_store::Result<FolderListing> {
+        let directory = directory.cloned().unwrap_or_default();
+        let folder = self.clone();
+        run_blocking(move || folder.list_all_blocking(directory)).await?
+    }
+
+    fn list_all_blocking(&self, directory: Path) -> object_store::Result<FolderListing> {
+        let mut walk = FolderWalk::begin_in(self, directory, "", WalkStart::Key(String::new()))?;
+        walk.unnameable = Some(Vec::new());
+
+        let mut objects = Vec::new();
+        while let Some(found) = walk.next()? {
+            match found {
+                FolderListEntry::Object(ListedKey { meta, .. }) if !is_marker(&meta.location) => {
+                    objects.push(meta);
+                }
+                FolderListEntry::Object(_) | FolderListEntry::Prefix(_) => {}
+            }
+        }
+        Ok(FolderListing { objects, unnameable: walk.unnameable.unwrap_or_default() })
+    }
+
     /// Returns the metadata of an object without opening it; `None` if absent.
     pub(super) fn look(&self, path: &Path) -> Option<ObjectMeta> {
         match self.state(path) {
@@ -386,11 +432,11 @@ impl Folder {
         for entry in std::fs::read_dir(self.inner.root.path().join(&relative))? {
             let entry = entry?;
             let (segment, key) = match DecodedFileName::of(&entry.file_name()) {
-                DecodedFileName::Segment(segment, key) => (segment, key),
+                DecodedFileName::Segment(segment, key) => (Some(segment), key),
                 DecodedFileName::Reserved => continue,
                 DecodedFileName::Foreign => {
                     self.warn_foreign(&entry.path());
-                    continue;
+                    (None, entry.file_name().to_string_lossy().into_owned())
                 }
             };
 
@@ -405,7 +451,7 @@ impl Folder {
             }
 
             match kind {
-                kind if kind.is_dir() && segment != MARKER => {
+                kind if kind.is_dir() && segment.as_deref() != Some(MARKER) => {
                     names.push(DirEntryName { key: format!("{key}/"), segment });
                 }
                 kind if kind.is_file() => names.push(DirEntryName { key, segment }),

@@ -37,13 +37,14 @@ use self::{
     record::{FileRecord, FileStamp},
     write::etag_of,
 };
-pub(crate) use self::{names::file_of_path, record::BESIDE};
 pub use self::{
+    list::FolderListing,
     names::{key_of_path, path_of_key},
     record::KeptHeaders,
     store::UploadMode,
     write::CopyChange,
 };
+pub(crate) use self::{names::file_of_path, record::BESIDE};
 
 /// Number of lock stripes: writes to different paths contend only if their hashes collide.
 const STRIPES: usize = 64;

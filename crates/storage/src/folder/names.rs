@@ -42,6 +42,11 @@ pub(super) fn directory_of_prefix(prefix: &str) -> Option<Path> {
     Path::parse(segments.join("/")).ok()
 }
 
+/// Returns whether a path is that of a directory marker. Callers that list paths expect only files.
+pub(super) fn is_marker(path: &Path) -> bool {
+    path.filename() == Some(MARKER)
+}
+
 /// Returns the key of the object at a path in a folder.
 pub fn key_of_path(path: &Path) -> String {
     let mut key = String::with_capacity(path.as_ref().len());

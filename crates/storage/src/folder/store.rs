@@ -24,7 +24,7 @@ use object_store::{
 use super::{
     Folder, FolderFile, failed,
     list::{FolderListEntry, FolderWalk, WalkStart},
-    names::{MARKER, file_of_path},
+    names::{file_of_path, is_marker},
     record::{KeptHeaders, headers_of},
     write::{CopyChange, FolderWrite, precondition, write_at},
 };
@@ -165,7 +165,7 @@ impl ObjectStore for Folder {
             let mut listed = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
             while let Some(found) = walk.next()? {
                 match found {
-                    FolderListEntry::Object(object) if is_marker(&object.meta) => {}
+                    FolderListEntry::Object(object) if is_marker(&object.meta.location) => {}
                     FolderListEntry::Object(object) => listed.objects.push(object.meta),
                     FolderListEntry::Prefix(prefix) => {
                         listed.common_prefixes.extend(super::names::directory_of_prefix(&prefix));
@@ -238,7 +238,7 @@ fn batch_of(mut walk: FolderWalk) -> object_store::Result<(Vec<ObjectMeta>, Opti
     let mut batch = Vec::new();
     while batch.len() < BATCH {
         match walk.next()? {
-            Some(FolderListEntry::Object(listed)) if is_marker(&listed.meta) => {}
+            Some(FolderListEntry::Object(listed)) if is_marker(&listed.meta.location) => {}
             Some(FolderListEntry::Object(listed)) => batch.push(listed.meta),
             Some(FolderListEntry::Prefix(_)) => {}
             None => return Ok((batch, None)),
@@ -258,11 +258,6 @@ fn read(file: &File, size: u64, path: &Path, range: Range<u64>) -> object_store:
     let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut bytes, range.start).map_err(|error| failed(path, error))?;
     Ok(bytes.into())
-}
-
-/// Returns whether an object is a directory marker. Callers that list paths expect only files.
-fn is_marker(meta: &ObjectMeta) -> bool {
-    meta.location.filename() == Some(MARKER)
 }
 
 /// An upload whose parts arrive in order, each written at its offset at once.

@@ -382,6 +382,24 @@ async fn what_is_no_object_is_not_listed_and_does_not_fail_a_listing() {
 }
 
 #[tokio::test]
+async fn a_whole_listing_has_the_names_that_no_path_can_hold() {
+    let TestFolder { folder, root, .. } = &place();
+    put(folder, "d/a\nb").await;
+    put(folder, "d/c").await;
+    for foreign in [b"d/\xff.parquet".as_slice(), b"d/e\xfe/x.parquet", b".stylobate-name-zz"] {
+        let file = root.join::<&std::ffi::OsStr>(std::os::unix::ffi::OsStrExt::from_bytes(foreign));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "x").unwrap();
+    }
+
+    let listed = folder.list_all(Some(&key("d"))).await.unwrap();
+    let keys: Vec<_> = listed.objects.iter().map(|meta| super::key_of_path(&meta.location)).collect();
+    assert_eq!(keys, ["d/a\nb", "d/c"]);
+    assert_eq!(listed.unnameable, ["d/e\u{fffd}/", "d/\u{fffd}.parquet"]);
+    assert_eq!(folder.list_all(None).await.unwrap().unnameable.len(), 3);
+}
+
+#[tokio::test]
 async fn writers_and_removers_of_one_directory_do_not_disturb_each_other() {
     let TestFolder { folder, root, .. } = &place();
     let work = (0..8).map(|worker| {

@@ -27,7 +27,9 @@ use url::Url;
 pub(crate) use self::object_versions::{key_of_version, path_of_version};
 pub use self::s3::S3Endpoint;
 use self::{cloud::CloudStoreBuilder, object_versions::ObjectVersionStore};
-use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, without_credentials};
+use crate::{
+    Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, key_of_path, without_credentials,
+};
 
 /// An object store and its capabilities beyond [`ObjectStore`]. Cheap to clone.
 #[derive(Clone)]
@@ -229,7 +231,7 @@ impl Origin {
     /// version has the same identity in both, so its bytes are cached once.
     pub(crate) fn object_versions(&self) -> Option<Self> {
         self.s3.as_ref()?;
-        let store = Arc::new(ObjectVersionStore::of(self.store.clone()));
+        let store = Arc::new(ObjectVersionStore::new(self.store.clone()));
         Some(Self { store, native: None, s3: None, ..self.clone() })
     }
 
@@ -244,10 +246,13 @@ impl Origin {
         &self.name
     }
 
-    /// Returns the URL of an object, without credentials.
+    /// Returns the URL of an object, without credentials. In a folder, it has the name of the file.
     pub fn name_of(&self, path: &Path) -> String {
         let slash = if self.name.ends_with('/') { "" } else { "/" };
-        format!("{}{slash}{path}", self.name)
+        match &self.folder {
+            Some(_) => format!("{}{slash}{}", self.name, key_of_path(path)),
+            None => format!("{}{slash}{path}", self.name),
+        }
     }
 
     /// Returns the store, with paths relative to the origin.

@@ -109,11 +109,29 @@ impl OpenObject {
             return Err(Error::Range { path, start: *start, end: *end, size });
         }
 
-        let past_pages =
-            self.store.origin().is_folder() && self.store.folder_reads() == FolderReads::PastPages;
-        match self.known.hash {
-            Some(hash) if !past_pages => self.read_pages(hash, ranges).await,
+        let bytes = match self.known.hash {
+            Some(hash) if !self.is_past_pages() => self.read_pages(hash, ranges).await,
             _ => self.read_origin(ranges).await,
+        };
+        bytes.map_err(|error| self.with_name(error))
+    }
+
+    /// Returns the error for readers of another version of the object.
+    pub fn changed(&self) -> Error {
+        self.with_name(Error::Changed { path: self.known.path.to_string() })
+    }
+
+    /// Returns whether it is a local file that is read without the page cache.
+    fn is_past_pages(&self) -> bool {
+        self.store.origin().is_folder() && self.store.folder_reads() == FolderReads::PastPages
+    }
+
+    /// Names a local file in full if the page cache is bypassed. The callers of other stores name them themselves.
+    fn with_name(&self, error: Error) -> Error {
+        match error {
+            Error::Changed { .. } if self.is_past_pages() => Error::Changed { path: self.name() },
+            Error::NotFound { .. } if self.is_past_pages() => Error::NotFound { path: self.name() },
+            error => error,
         }
     }
 
@@ -131,7 +149,7 @@ impl OpenObject {
     /// Checks that all bytes read from the file belong to this version: fails if it was replaced or written in the
     /// meantime.
     pub async fn check_local(&self, file: &LocalFile) -> Result<()> {
-        self.check_unchanged().await?;
+        self.check_unchanged().await.map_err(|error| self.with_name(error))?;
         let same = || {
             let now = self.store.origin().folder()?.open_file(&self.known.path).ok()?;
             let at_path = now.metadata().ok()?;
@@ -139,7 +157,10 @@ impl OpenObject {
             Some(at_path.ino() == open.ino() && at_path.dev() == open.dev())
         };
 
-        if same() == Some(true) { Ok(()) } else { Err(self.store.fetcher().requests.changed(&self.known)) }
+        if same() == Some(true) {
+            return Ok(());
+        }
+        Err(self.with_name(self.store.fetcher().requests.changed(&self.known)))
     }
 
     async fn read_pages(&self, hash: ObjectHash, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

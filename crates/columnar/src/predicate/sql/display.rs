@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::predicate::{
     ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate,
     civil::{CivilDate, write_time, write_timestamp},
+    sql::literals::INTERVAL_UNITS,
     tokens::is_reserved,
 };
 
@@ -54,6 +55,11 @@ impl Display for Literal {
                 f.write_str("TIMESTAMP '")?;
                 write_timestamp(f, *nanos)?;
                 f.write_str("'")
+            }
+            Self::Duration(nanos) => {
+                let coarsest = INTERVAL_UNITS.iter().copied().find(|(_, of_unit)| nanos % of_unit == 0);
+                let (unit, of_unit) = coarsest.unwrap_or(("NANOSECOND", 1));
+                write!(f, "INTERVAL '{}' {unit}", nanos / of_unit)
             }
         }
     }

@@ -56,12 +56,9 @@ pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>> {
     pairs.iter().map(|[high, low]| Ok(digit(high)? << 4 | digit(low)?)).collect()
 }
 
-/// Parses a UUID, with or without hyphens, to its 16 bytes.
+/// Parses a UUID to its 16 bytes: with or without hyphens, in braces, or as a URN; in upper or lower case.
 pub(crate) fn uuid(text: &str) -> Option<Vec<u8>> {
-    // The uuid crate also accepts braces and URNs, whose lengths differ.
-    let is_plain = matches!(text.len(), 32 | 36);
-    let id = Uuid::try_parse(text).ok().filter(|_| is_plain)?;
-    Some(id.into_bytes().to_vec())
+    Uuid::try_parse(text).ok().map(|id| id.into_bytes().to_vec())
 }
 
 /// Parses a string that spells a number.
@@ -84,6 +81,7 @@ pub(crate) fn fold(left: &Literal, op: CompareOp, right: &Literal) -> Result<boo
         (Literal::Date(left), Literal::Date(right)) => Some(left.cmp(right)),
         (Literal::Timestamp(left), Literal::Timestamp(right)) => Some(left.cmp(right)),
         (Literal::Time(left), Literal::Time(right)) => Some(left.cmp(right)),
+        (Literal::Duration(left), Literal::Duration(right)) => Some(left.cmp(right)),
         _ => match (decimal(left), decimal(right)) {
             (Some(left), Some(right)) => aligned(left, right).map(|(left, right, _)| left.cmp(&right)),
             _ => None,
@@ -209,9 +207,20 @@ fn numeric_sum(left: &Literal, negative: bool, right: &Literal) -> Option<Litera
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
     months: i64,
-    days: i64,
+    days: i128,
     nanos: i128,
 }
+
+/// Units of fixed length, in descending order, with their nanoseconds.
+pub(crate) const INTERVAL_UNITS: [(&str, i128); 7] = [
+    ("DAY", NANOS_PER_DAY),
+    ("HOUR", 3_600 * NANOS_PER_SECOND),
+    ("MINUTE", 60 * NANOS_PER_SECOND),
+    ("SECOND", NANOS_PER_SECOND),
+    ("MILLISECOND", 1_000_000),
+    ("MICROSECOND", 1_000),
+    ("NANOSECOND", 1),
+];
 
 impl Interval {
     /// Parses `90` and `DAY`, or `90 days`.
@@ -226,12 +235,15 @@ impl Interval {
             None => amount.trim().split_once(' ').ok_or_else(wrong)?,
         };
 
-        let amount: i64 = amount.parse().map_err(|_| wrong())?;
+        let amount: i128 = amount.parse().map_err(|_| wrong())?;
 
         let zero = Self { months: 0, days: 0, nanos: 0 };
-        let seconds = |of_unit: i128| Self { nanos: i128::from(amount) * of_unit * NANOS_PER_SECOND, ..zero };
-        let months = |of_unit: i64| amount.checked_mul(of_unit).map(|months| Self { months, ..zero });
-        let days = |of_unit: i64| amount.checked_mul(of_unit).map(|days| Self { days, ..zero });
+        let months = |of_unit: i128| {
+            let months = i64::try_from(amount.checked_mul(of_unit)?).ok()?;
+            Some(Self { months, ..zero })
+        };
+        let days = |of_unit: i128| amount.checked_mul(of_unit).map(|days| Self { days, ..zero });
+        let nanos = |of_unit: i128| amount.checked_mul(of_unit).map(|nanos| Self { nanos, ..zero });
 
         let unit = unit.trim().to_ascii_uppercase();
         match unit.strip_suffix('S').unwrap_or(&unit) {
@@ -240,21 +252,31 @@ impl Interval {
             "MONTH" => months(1),
             "WEEK" => days(7),
             "DAY" => days(1),
-            "HOUR" => Some(seconds(3_600)),
-            "MINUTE" => Some(seconds(60)),
-            "SECOND" => Some(seconds(1)),
-            _ => None,
+            unit => {
+                INTERVAL_UNITS.iter().find(|(name, _)| *name == unit).and_then(|(_, of_unit)| nanos(*of_unit))
+            }
         }
         .ok_or_else(wrong)
     }
 
+    /// Returns the span as a literal. Fails if it has months, whose length is not fixed.
+    pub(crate) fn to_literal(self) -> Result<Literal> {
+        if self.months != 0 {
+            return Err(refuse(
+                "an interval of months or years has no fixed length: give days or smaller units",
+            ));
+        }
+        let nanos = self.days.checked_mul(NANOS_PER_DAY).and_then(|days| days.checked_add(self.nanos));
+        nanos.map(Literal::Duration).ok_or_else(|| refuse("an interval does not fit in 128 bits"))
+    }
+
     fn add_to(self, moment: &Literal, negative: bool) -> Option<Literal> {
-        let sign = if negative { -1 } else { 1 };
-        let nanos = i128::from(sign) * self.nanos;
+        let sign: i64 = if negative { -1 } else { 1 };
+        let nanos = self.nanos.checked_mul(i128::from(sign))?;
         let moved = |days: i128| {
             let months = self.months.checked_mul(sign)?;
             let day = CivilDate::from_days(days).plus_months(months).to_days();
-            day.checked_add(i128::from(self.days.checked_mul(sign)?))
+            day.checked_add(self.days.checked_mul(i128::from(sign))?)
         };
 
         match moment {

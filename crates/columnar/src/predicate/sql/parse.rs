@@ -59,7 +59,16 @@ impl SqlTerm {
     fn into_literal(self) -> Result<Literal> {
         match self {
             Self::Literal(literal) => Ok(literal),
+            Self::Interval(interval) => interval.to_literal(),
             other => Err(refuse(format!("{} where a literal should be", other.describe()))),
+        }
+    }
+
+    /// Converts an interval to the literal that columns of durations are compared with.
+    fn with_duration(self) -> Result<Self> {
+        match self {
+            Self::Interval(interval) => interval.to_literal().map(Self::Literal),
+            other => Ok(other),
         }
     }
 
@@ -483,7 +492,7 @@ impl PredicateParser {
 }
 
 fn compare(left: SqlTerm, op: CompareOp, right: SqlTerm) -> Result<Predicate> {
-    match (left, right) {
+    match (left.with_duration()?, right.with_duration()?) {
         (SqlTerm::Operand(left), SqlTerm::Literal(right)) => Ok(left.compare(op, right)),
         (SqlTerm::Literal(left), SqlTerm::Operand(right)) => Ok(right.compare(op.flipped(), left)),
         (SqlTerm::Operand(left), SqlTerm::Operand(right)) => Ok(left.compare_column(op, right)),
@@ -495,7 +504,7 @@ fn compare(left: SqlTerm, op: CompareOp, right: SqlTerm) -> Result<Predicate> {
 }
 
 fn is_distinct(left: SqlTerm, right: SqlTerm) -> Result<Predicate> {
-    let equal = match (left, right) {
+    let equal = match (left.with_duration()?, right.with_duration()?) {
         (SqlTerm::Operand(operand), SqlTerm::Literal(literal))
         | (SqlTerm::Literal(literal), SqlTerm::Operand(operand)) => operand.eq_missing(literal),
         (SqlTerm::Operand(left), SqlTerm::Operand(right)) => left.eq_missing_column(right),

@@ -144,7 +144,7 @@ fn compare(
         (_, Literal::Binary(bytes)) => NaiveValue::Bytes(bytes.clone()),
         (_, Literal::Date(days)) => NaiveValue::Nanos(i128::from(*days) * civil::NANOS_PER_DAY),
         (_, Literal::Time(nanos)) => NaiveValue::Nanos(i128::from(*nanos)),
-        (_, Literal::Timestamp(nanos)) => NaiveValue::Nanos(*nanos),
+        (_, Literal::Timestamp(nanos) | Literal::Duration(nanos)) => NaiveValue::Nanos(*nanos),
     };
 
     Some(order(&value, &literal).map_or(op == CompareOp::NotEqual, |order| op.holds(order)))

@@ -130,6 +130,12 @@ fn literals_have_types_of_their_own() {
     assert_eq!(parse("a = X'00fF'"), col("a").eq(vec![0_u8, 255]));
     assert_eq!(parse("a = 'it''s'"), col("a").eq("it's"));
     assert_eq!(parse("a = NULL"), col("a").eq(Literal::Null));
+    let span = |seconds: i128| Literal::Duration(seconds * 1_000_000_000);
+    assert_eq!(parse("a > INTERVAL '1' HOUR"), col("a").gt(span(3_600)));
+    assert_eq!(parse("INTERVAL '90 seconds' < a"), col("a").gt(span(90)));
+    assert_eq!(parse("a = INTERVAL '-2' WEEK").to_string(), "a = INTERVAL '-14' DAY");
+    assert!(reason("a = INTERVAL '1' MONTH").contains("no fixed length"));
+    assert!(reason("a = INTERVAL '1.5' SECOND").contains("not an interval"));
     assert!(reason("a = DATE '2024-02-30'").contains("2024-02-30"));
     assert!(reason("a = X'0'").contains("hexadecimal"));
 }

@@ -25,6 +25,8 @@ fn literal() -> impl Strategy<Value = Literal> {
         (0..86_400_000_000_000_i64).prop_map(Literal::Time),
         any::<i128>().prop_map(Literal::Timestamp),
         any::<i64>().prop_map(|nanos| Literal::Timestamp(nanos.into())),
+        any::<i128>().prop_map(Literal::Duration),
+        any::<i16>().prop_map(|hours| Literal::Duration(i128::from(hours) * 3_600_000_000_000)),
     ]
 }
 

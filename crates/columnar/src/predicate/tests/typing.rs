@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        ArrayRef, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, Float32Array,
-        Float64Array, Int8Array, Int64Array, StringArray, TimestampMicrosecondArray, TimestampSecondArray,
-        UInt8Array,
+        ArrayRef, Date32Array, Decimal128Array, DictionaryArray, DurationMicrosecondArray,
+        DurationSecondArray, FixedSizeBinaryArray, Float16Array, Float32Array, Float64Array, Int8Array,
+        Int64Array, StringArray, TimestampMicrosecondArray, TimestampSecondArray, UInt8Array,
     },
     datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit},
 };
@@ -127,6 +127,9 @@ fn types_that_do_not_fit_are_named() {
     error("a LIKE 'x'", DataType::Binary);
     error("starts_with(a, 'x')", DataType::Date32);
     error("a = 1", DataType::Duration(TimeUnit::Second));
+    error("a = '1'", DataType::Duration(TimeUnit::Second));
+    error("a = INTERVAL '1' MONTH", DataType::Duration(TimeUnit::Second));
+    error("a = INTERVAL '1' DAY", DataType::Int64);
     error("a = NULL", DataType::Interval(IntervalUnit::DayTime));
     error("a = 1", DataType::List(Arc::new(Field::new("item", DataType::Int32, true))));
     error("a < a", DataType::Interval(IntervalUnit::DayTime));
@@ -253,6 +256,40 @@ fn nan_is_found_by_name_alone() {
     assert_eq!(rows("abs(a) = 0.1", Float32Array::from(vec![-0.1, 0.2])), [0]);
 }
 
+/// Comparing `-x` in 64 bits found nothing in a column of 32 bits.
+#[test]
+fn a_negated_float_is_compared_in_the_type_of_its_column() {
+    let array = || Float32Array::from(vec![Some(-0.1), Some(0.1), None, Some(0.0)]);
+    assert_eq!(rows("-a = 0.1", array()), [0]);
+    assert_eq!(rows("-a IN (0.1, -1e-1)", array()), [0, 1]);
+    assert_eq!(rows("0.1 <= -a", array()), [0]);
+    assert_eq!(rows("-(-a) = 0.1 OR abs(-a) < 0.05", array()), [1, 3]);
+    assert_eq!(rows("-a > a", array()), [0]);
+    assert!(rows("a * 1 = 0.1 OR a + 0 = 0.1", array()).is_empty(), "arithmetic is in 64 bits");
+
+    let wide: ArrayRef = Arc::new(array());
+    let half = arrow::compute::cast(&wide, &DataType::Float16).unwrap();
+    let half = Float16Array::from(half.to_data());
+    assert_eq!(rows("-a = 0.1", half), [0]);
+}
+
+#[test]
+fn intervals_are_compared_with_durations_of_any_unit() {
+    let seconds = || DurationSecondArray::from(vec![Some(3_600), Some(3_601), None, Some(-90)]);
+    assert_eq!(rows("a > INTERVAL '1' HOUR", seconds()), [1]);
+    assert_eq!(rows("a <= INTERVAL '3600500 milliseconds'", seconds()), [0, 3]);
+    assert_eq!(rows("a IN (INTERVAL '60' MINUTE, INTERVAL '-90 seconds')", seconds()), [0, 3]);
+    assert_eq!(rows("a BETWEEN INTERVAL '-1' DAY AND INTERVAL '1' DAY", seconds()), [0, 1, 3]);
+    assert_eq!(rows("a IS DISTINCT FROM INTERVAL '1' HOUR", seconds()), [1, 2, 3]);
+    assert_eq!(rows("a IS NULL OR a < a", seconds()), [2]);
+    let micros = || DurationMicrosecondArray::from(vec![1_500_000, i64::MAX]);
+    assert_eq!(rows("a = INTERVAL '1500' MILLISECOND", micros()), [0]);
+    assert_eq!(rows("a < INTERVAL '1' MICROSECOND OR a > INTERVAL '200000000' DAY", micros()), [0; 0]);
+    let bind_seconds = |sql: &str| bind(sql, DataType::Duration(TimeUnit::Second)).unwrap();
+    assert_eq!(bind_seconds("a > INTERVAL '9999999999999' DAY"), None);
+    assert_eq!(bind_seconds("a > INTERVAL '999999999999999999' DAY"), Some(false));
+}
+
 #[test]
 fn distinct_from_counts_nulls_as_equal() {
     let array = || Int64Array::from(vec![Some(1), None, Some(2)]);
@@ -273,13 +310,35 @@ fn uuids_are_compared_by_their_bytes() {
         format!("a = UUID '{}'", text.to_uppercase()),
         format!("a IN ('{}')", text.replace('-', "")),
         format!("a = CAST('{text}' AS UUID)"),
+        format!("a = '{{{text}}}'"),
+        format!("a = 'urn:uuid:{text}'"),
         format!("a >= '{text}'"),
     ] {
         assert_eq!(rows(&sql, array()), [0], "{sql}");
     }
 
     assert_eq!(rows("a = '550e8400-e29b-41'", array()), [1]);
+    assert_eq!(rows("a < '6'", array()), [1]);
     assert_eq!(rows(&format!("a = '{text}'"), StringArray::from(vec![text])), [0]);
+}
+
+#[test]
+fn a_text_that_is_no_uuid_is_not_compared_with_uuids() {
+    let sixteen = DataType::FixedSizeBinary(16);
+    for sql in ["a = 'nonsense'", "a <> 'nonsense'", "a IN ('nonsense')", "a IS DISTINCT FROM 'x'"] {
+        assert!(matches!(bind(sql, sixteen.clone()), Err(Error::Predicate { .. })), "{sql}");
+    }
+
+    let name = ("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned());
+    let field = Field::new("a", sixteen, true).with_metadata([name].into());
+    let schema = Schema::new(vec![field]);
+    for sql in ["a = 'nonsense'", "a < 'nonsense'", "a = '550e8400-e29b-41'"] {
+        let error = Predicate::parse(sql).unwrap().bind(&schema);
+        assert!(matches!(error, Err(Error::Predicate { .. })), "{sql}");
+    }
+    for sql in ["a = '550e8400-e29b-41d4-a716-446655440000'", "starts_with(a, 'x')", "a = X'00'"] {
+        assert!(Predicate::parse(sql).unwrap().bind(&schema).is_ok(), "{sql}");
+    }
 }
 
 #[test]
