@@ -148,7 +148,12 @@ impl From<columnar::Error> for UnraisedError {
             _ => ErrorClass::Stylobate,
         };
 
-        Self::new(class, error.to_string())
+        let message = match &error {
+            Error::Format { .. } => format!("{error}: scan_csv, scan_json and scan_ipc read other files"),
+            error => error.to_string(),
+        };
+
+        Self::new(class, message)
     }
 }
 

@@ -2,14 +2,21 @@
 
 use pyo3::prelude::*;
 
+use crate::errors::ErrorClass;
+
 /// Returns a path-like Python value as a string.
 pub(crate) fn text(path: &Bound<'_, PyAny>) -> PyResult<String> {
     path.py().import("os")?.getattr("fsdecode")?.call1((path,))?.extract()
 }
 
 /// Returns a URL unchanged, and a local path as an absolute one: the working directory may change before it is used.
+///
+/// An empty path is an error: it would be the working directory, and is usually an unset variable.
 pub(crate) fn location(path: &Bound<'_, PyAny>) -> PyResult<String> {
     let given = text(path)?;
+    if given.is_empty() {
+        return Err(ErrorClass::Config.error(path.py(), "a path is empty: write . for the current folder"));
+    }
     if given.contains("://") {
         return Ok(given);
     }

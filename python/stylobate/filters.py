@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, TypeAlias
@@ -49,7 +49,8 @@ def both(first: Filter | None, second: Filter) -> Expr:
 def from_tuples(filters: Filters) -> Expr:
     """Converts a filter in pyarrow's disjunctive normal form.
 
-    A list of `(column, operator, value)` tuples is joined by AND, and a list of such lists by OR.
+    A list of `(column, operator, value)` tuples is joined by AND, and a list of such lists by OR. Nulls follow SQL, so
+    that `not in` drops them, unlike in pyarrow.
 
     >>> from stylobate.filters import from_tuples
     >>> from_tuples([("city", "==", "Oslo"), ("fare", "<", 10)])
@@ -59,11 +60,15 @@ def from_tuples(filters: Filters) -> Expr:
     """
     if isinstance(filters, (str, Expr, Column)):
         raise TypeError("filters: give a list of (column, operator, value), or give this as filter")
-    if not filters:
+    if isinstance(filters, Mapping) or not isinstance(filters, Iterable):
+        wanted = "a list of (column, operator, value), or filter=st.col(…) for an expression"
+        raise TypeError(f"filters: give {wanted}, not one of type {type(filters).__qualname__}")
+    parts: list[Any] = list(filters)
+    if not parts:
         raise FilterError("filters: the list is empty")
 
-    is_nested = all(not isinstance(part[0] if part else None, (str, Column)) for part in filters)
-    alternatives: Sequence[Any] = filters if is_nested else [filters]
+    is_nested = all(not isinstance(part[0] if part else None, (str, Column)) for part in parts)
+    alternatives = parts if is_nested else [parts]
     return reduce(or_, [conjunction(terms) for terms in alternatives])
 
 

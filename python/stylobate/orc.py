@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from stylobate import _stylobate
 from stylobate.scan import Path
-from stylobate.write import Written, names, spread, with_level
+from stylobate.write import Written, at_least, names, spread, with_level
 from stylobate.write_source import Data, arrow_source
 from stylobate.write_target import Mode, one_of, placement, renamed
 
@@ -130,7 +130,7 @@ def write_orc(
     given: dict[str, Any] = {
         "columns": columns,
         "compression": codec if compression_level is None else with_level(codec, compression_level),
-        "row_index_stride": row_index_stride,
+        "row_index_stride": at_least("row_index_stride", row_index_stride, 0),
         "stripe_size": stripe_size,
         "compression_block_size": compression_block_size,
         "metadata": None if metadata is None else list(metadata.items()),
@@ -138,7 +138,7 @@ def write_orc(
         "durability": durability,
         "max_file_bytes": max_file_bytes,
         "memory": memory,
-        "threads": threads,
+        "threads": at_least("threads", threads, 1),
         **placement(mode, overwrite, max_file_bytes, partition_by),
     }
     if partition_by is not None:

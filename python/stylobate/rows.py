@@ -58,16 +58,20 @@ class Rows:
         73.0
         """
         optional.pandas("to_pandas")
-        return signed_keys(self.to_arrow()).to_pandas(**options)
+        table = self._with_categories(self.to_arrow())
+        return signed_keys(plain_items(table)).to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
-        """Reads all rows as a Polars data frame; dictionaries become categoricals.
+        """Reads all rows as a Polars data frame; dictionaries become categoricals, and JSON strings.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet").to_polars().shape
         (5, 3)
         """
-        return optional.polars("to_polars").DataFrame(self._source.collect())
+        frame = optional.polars("to_polars").DataFrame(self._source.collect())
+        # Polars cannot compare values of extension types.
+        json = [name for name, type in frame.schema.items() if is_polars_json(type)]
+        return frame.with_columns(frame[name].ext.storage() for name in json) if json else frame
 
     def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Returns the rows as a DuckDB relation, in the default connection or in `con`.
@@ -104,6 +108,56 @@ class Rows:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the rows as a stream of the Arrow PyCapsule interface."""
         return self._source.__arrow_c_stream__(requested_schema)
+
+    def _with_categories(self, table: pyarrow.Table) -> pyarrow.Table:
+        """Returns the rows with the categories that their source has, if it knows more than the rows say."""
+        return table
+
+
+def is_polars_json(type: Any) -> bool:
+    """Returns whether a type of Polars is the extension type `arrow.json`. Polars before 1.36 has none."""
+    return hasattr(type, "ext_name") and type.ext_name() == "arrow.json"
+
+
+def with_dictionaries(table: pyarrow.Table, other: pyarrow.Table) -> pyarrow.Table:
+    """Gives the columns of a table without rows the dictionaries of another table's columns."""
+    pyarrow = optional.pyarrow("to_pandas")
+    for at, field in enumerate(table.schema):
+        column = other[field.name] if field.name in other.column_names else None
+        if column is not None and column.type == field.type and column.num_chunks:
+            empty = pyarrow.chunked_array([column.chunk(0).slice(0, 0)], field.type)
+            table = table.set_column(at, field, empty)
+    return table
+
+
+def plain_items(table: pyarrow.Table) -> pyarrow.Table:
+    """Replaces extension types of list items, such as `arrow.json`, by their storage: pyarrow cannot convert these."""
+    for at, field in enumerate(table.schema):
+        plain = plain_type(field.type)
+        if plain != field.type:
+            table = table.set_column(at, field.with_type(plain), table.column(at).cast(plain))
+    return table
+
+
+def plain_type(type: pyarrow.DataType, is_item: bool = False) -> pyarrow.DataType:
+    """Returns the type without extension types of list items."""
+    pyarrow = optional.pyarrow("to_pandas")
+    types = pyarrow.types
+
+    def item() -> Any:
+        return type.value_field.with_type(plain_type(type.value_type, is_item=True))
+
+    if isinstance(type, pyarrow.BaseExtensionType):
+        return plain_type(type.storage_type, is_item) if is_item else type
+    if types.is_list(type):
+        return pyarrow.list_(item())
+    if types.is_large_list(type):
+        return pyarrow.large_list(item())
+    if types.is_fixed_size_list(type):
+        return pyarrow.list_(item(), type.list_size)
+    if types.is_struct(type):
+        return pyarrow.struct([field.with_type(plain_type(field.type)) for field in type])
+    return type
 
 
 def signed_keys(table: pyarrow.Table) -> pyarrow.Table:

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
 
 from stylobate import _html, rows
+from stylobate import _optional as optional
 from stylobate._stylobate import Cache, Column, LocalScan, RecordBatch, sequential_format
-from stylobate.errors import ColumnNotFoundError, ConfigError
+from stylobate.errors import ColumnNotFoundError, ConfigError, UnsupportedError
 from stylobate.filters import Filter, Filters, both, from_tuples
 
 if TYPE_CHECKING:
+    import pandas
     import polars
     import pyarrow
+    import pyarrow.dataset
 
 __all__ = ["Scan", "col", "scan"]
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Data: TypeAlias = "bytes | bytearray | memoryview | BinaryIO"
 Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str] | None"
-
+Partitioning: TypeAlias = (
+    "Literal['hive'] | Mapping[str, Any] | pyarrow.Schema | pyarrow.dataset.HivePartitioning | None"
+)
 
 NAMED = 30
 """Maximum number of names that an error lists."""
+
+MAX_WHOLE = 2**63 - 1
+"""Maximum value of an option that is a whole number."""
+
+ARROW_MAGIC = b"ARROW1"
+"""First bytes of an Arrow IPC file."""
 
 
 class Source(rows.Source, Protocol):
@@ -121,8 +133,29 @@ class Scan(rows.Rows):
         """
         return self._source.count()
 
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """Reads all rows as a pandas data frame; dictionaries become categoricals.
+
+        The index of a data frame that pandas wrote is restored, also if its columns are not selected. Options are those
+        of `pyarrow.Table.to_pandas`.
+
+        >>> import stylobate as st
+        >>> float(st.scan("trips.parquet").to_pandas()["fare"].sum())
+        73.0
+        """
+        missing = [] if options.get("ignore_metadata") else self._missing_index_columns()
+        if not missing:
+            return super().to_pandas(**options)
+
+        try:
+            with_index = self._with(columns=[*self._arguments["columns"], *missing])
+        except ColumnNotFoundError:
+            # The metadata names columns that the files do not have.
+            return super().to_pandas(**options)
+        return rows.Rows.to_pandas(with_index, **options)
+
     def to_polars(self) -> polars.DataFrame:
-        """Reads all rows as a Polars data frame; dictionaries become categoricals.
+        """Reads all rows as a Polars data frame; dictionaries become categoricals, and JSON strings.
 
         Strings and bytes of Parquet and ORC files are read as views, the representation that Polars uses.
 
@@ -174,6 +207,31 @@ class Scan(rows.Rows):
     def _with(self, **changes: Any) -> Scan:
         return reopened(self._opener, {**self._arguments, **changes}, self._paths)
 
+    def _missing_index_columns(self) -> list[str]:
+        """Returns the index columns that the metadata of pandas names and that are not selected."""
+        if self._arguments["columns"] is None:
+            return []
+
+        optional.pandas("to_pandas")
+        metadata = optional.pyarrow("to_pandas").schema(self._source.schema).metadata or {}
+        try:
+            index = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", [])
+        except (ValueError, AttributeError):
+            return []
+        # An index that is a range is a dictionary, and has no column.
+        return [name for name in index if isinstance(name, str) and name not in self.columns]
+
+    def _with_categories(self, table: pyarrow.Table) -> pyarrow.Table:
+        # Without rows there are no batches, and so no dictionaries: those of the first row group are read.
+        if table.num_rows or self._arguments.get("dictionary") is not None:
+            return table
+
+        is_dictionary = optional.pyarrow("to_pandas").types.is_dictionary
+        coded = [field.name for field in table.schema if is_dictionary(field.type)]
+        if not coded or len(set(table.column_names)) < len(table.column_names):
+            return table
+        return rows.with_dictionaries(table, self._with(columns=coded, filter=None, limit=1).to_arrow())
+
     def _narrowed(self, names: list[str]) -> list[str]:
         """Restricts the output columns to these; a struct is replaced by its fields that are still selected."""
         present: list[str] = self._arguments["columns"] or self.columns
@@ -221,7 +279,7 @@ def scan(
     schema: Any = None,
     casts: Mapping[str, Any] | None = None,
     union_by_name: bool = True,
-    partitioning: Literal["hive"] | Mapping[str, Any] | None = "hive",
+    partitioning: Partitioning = "hive",
     filename: bool | str = False,
     file_row_number: bool | str = False,
     glob: bool = True,
@@ -236,9 +294,11 @@ def scan(
 ) -> Scan:
     """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
 
-    Paths with the extensions of CSV, JSON or Arrow IPC files are scanned by `scan_csv`, `scan_json` or `scan_ipc`. URLs
-    are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. Hive partition folders, `name=value`, become columns,
-    which are numbers, dates or times if all values are, and take precedence over columns of the files.
+    Paths with the extensions of CSV, JSON or Arrow IPC files are scanned by `scan_csv`, `scan_json` or `scan_ipc`,
+    which do not take `schema`, `casts`, `partitioning`, `filename` and the like; Arrow IPC files are also recognized by
+    their first bytes if they are local or given as bytes. URLs are `s3://`, `gs://`, `az://`, `http(s)://` and
+    `file://`. Hive partition folders, `name=value`, become columns, which are numbers, dates or times if all values
+    are, and take precedence over columns of the files.
 
     Columns of several files are matched by name, and converted to a common type. A value that does not fit that type is
     an error. Incompatible types are an error only if the column is read.
@@ -249,21 +309,24 @@ def scan(
         columns: Names of the columns to return, in this order; a dot reaches into a struct. Default: all.
         filter: Filter of the rows: an expression on `col`, or a SQL `WHERE` condition. Default: all rows.
         filters: Filter in the form of pyarrow and pandas: `[("fare", "<", 24), ("city", "in", ["Oslo"])]` is joined by
-            AND; a list of such lists is joined by OR.
+            AND; a list of such lists is joined by OR. Nulls follow SQL: unlike in pyarrow, `not in` drops them.
         dictionary: Columns to return dictionary-encoded. `"auto"`: string columns with repeated values; `"stored"`:
             columns of any type that the files store only as dictionaries; True: all string and binary columns; False:
             none; or a list of names. Default: columns that were written from dictionaries or categoricals, so that
             every column has the type it was written with.
         strings: `"view"` returns strings and bytes other than dictionaries as views (`string_view`), which are faster
-            to create and share the bytes of the file's dictionary.
+            to create and share the bytes of the file's dictionary. Those within lists, structs and maps are returned
+            as `string` and `binary`.
         schema: Schema of the result, from pyarrow or as a dictionary of names and types. Columns that a file lacks are
             null, others are ignored, and values are cast as by `casts`. Default: the schema of the files.
         casts: Types of some columns, as pyarrow types or names: `{"fare": "decimal(10, 2)", "day": "date"}`. A value
             that does not fit the type is an error.
         union_by_name: Must be True: columns of several files are always matched by name.
-        partitioning: `"hive"`: folders named `name=value` become columns of inferred types; a dictionary sets some
-            types, `{"day": "date"}`; None: folders do not become columns. Default: `"hive"`.
+        partitioning: `"hive"`: folders named `name=value` become columns of inferred types; a dictionary, a pyarrow
+            schema or a pyarrow `HivePartitioning` sets some types, `{"day": "date"}`; None: folders do not become
+            columns. Default: `"hive"`.
         filename: Adds a column `filename`, or one with the given name, with the path or URL of the file of each row.
+            A column of the files must not have that name.
         file_row_number: Adds a column `file_row_number`, or one with the given name, with the position of the row in
             its file, from 0.
         glob: Whether `*`, `?` and `[…]` in paths are wildcards. A path that exists is never treated as a pattern.
@@ -298,15 +361,14 @@ def scan(
     arguments = dict(locals())
     given, shown = listed(paths)
     if node is None:
-        if (format := format_by_ending(given)) is not None:
-            from stylobate.sequential import as_scan_asks
-
-            return as_scan_asks(format, arguments)
         given = [located(path) for path in given]
+        if (format := sequential_format_of(given)) is not None:
+            return sequential_scan(format, {**arguments, "paths": given}, shown)
     elif any(map(is_data, given)):
         raise TypeError("paths: a node reads what is in its buckets, and no bytes from elsewhere")
     names = None if columns is None else column_names(columns)
-    table = table_options(schema, casts, union_by_name, partitioning, filename, file_row_number, glob)
+    partition = partition_types(partitioning)
+    table = table_options(schema, casts, union_by_name, partition, filename, file_row_number, glob)
 
     if filters is not None:
         if filter is not None:
@@ -316,7 +378,7 @@ def scan(
     batch_rows = None if batch_rows is None else whole("batch_rows", batch_rows, 1)
     threads = None if threads is None else whole("threads", threads, 1)
     arguments |= {"paths": given, "columns": names, "filter": filter, "filters": None}
-    arguments |= {"limit": limit, "batch_rows": batch_rows, "threads": threads}
+    arguments |= {"limit": limit, "batch_rows": batch_rows, "threads": threads, "partitioning": partition}
     if not (node is None or isinstance(node, str)):
         arguments["node"] = node = list(node)
 
@@ -324,20 +386,26 @@ def scan(
     if node is None:
         if token is not None:
             raise TypeError("token: it lets in to a node; give node as well")
-        source = LocalScan(
-            given,
-            columns=names,
-            filter=filter,
-            dictionary=plain_dictionary(dictionary),
-            strings=strings,
-            limit=limit,
-            batch_rows=batch_rows,
-            threads=threads,
-            storage_options=None if storage_options is None else dict(storage_options),
-            decryption=None if decryption is None else keys_of(decryption),
-            cache=cache,
-            table=table,
-        )
+        try:
+            source = LocalScan(
+                given,
+                columns=names,
+                filter=filter,
+                dictionary=plain_dictionary(dictionary),
+                strings=strings,
+                limit=limit,
+                batch_rows=batch_rows,
+                threads=threads,
+                storage_options=None if storage_options is None else dict(storage_options),
+                decryption=None if decryption is None else keys_of(decryption),
+                cache=cache,
+                table=table,
+            )
+        except UnsupportedError:
+            # Names without an extension are looked into only now: other scans do not pay for it.
+            if not all(map(is_arrow_file, given)):
+                raise
+            return sequential_scan("ipc", arguments, shown)
     else:
         if decryption is not None:
             raise TypeError("decryption: keys are not sent to a node")
@@ -355,28 +423,55 @@ def scan(
     return Scan(source, scan, arguments, shown)
 
 
-
 def listed(paths: Path | Data | Sequence[Path | Data]) -> tuple[list[Any], str]:
     """Returns the paths as a list, and their `repr`."""
-    is_one = isinstance(paths, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(paths, "read")
+    is_one = is_path_or_data(paths)
+    if not is_one and not isinstance(paths, Iterable):
+        raise TypeError(f"paths: give a path, the bytes of a file, a file object or a list, not {paths!r}")
     given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type]
+    for path in given:
+        check_path(path)
     shown = [f"<{type(path).__name__}>" if is_data(path) else repr(path) for path in given]
     return given, shown[0] if is_one else f"[{', '.join(shown)}]"
 
 
-def format_by_ending(paths: Sequence[Any]) -> Literal["csv", "json", "ipc"] | None:
-    """Returns the format of CSV, JSON or Arrow IPC files by the extension of the paths; None for other paths."""
-    formats = {None if is_data(path) else sequential_format(os.fsdecode(path)) for path in paths}
+def sequential_format_of(paths: Sequence[str | bytes]) -> Literal["csv", "json", "ipc"] | None:
+    """Returns the format of CSV, JSON or Arrow IPC files by extension, or by the first bytes of contents; None for
+    others.
+    """
+    formats = {content_format(path) if isinstance(path, bytes) else sequential_format(path) for path in paths}
     if len(formats) > 1:
         raise TypeError("paths: they have several formats: scan them apart")
     return formats.pop() if formats else None
+
+
+def content_format(content: bytes) -> Literal["ipc"] | None:
+    """Returns the format of a file that the sequential readers take, by its first bytes."""
+    return "ipc" if content.startswith(ARROW_MAGIC) else None
+
+
+def is_arrow_file(path: str | bytes) -> bool:
+    """Returns whether this is the path of a local Arrow IPC file, by its first bytes."""
+    if isinstance(path, bytes) or "://" in path or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return content_format(file.read(len(ARROW_MAGIC))) is not None
+
+
+def sequential_scan(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any], paths: str) -> Scan:
+    """Scans CSV, JSON or Arrow IPC files with the arguments of `scan`."""
+    from stylobate.sequential import as_scan_asks
+
+    made = as_scan_asks(format, arguments)
+    made._paths = paths
+    return made
 
 
 def table_options(
     schema: Any,
     casts: Mapping[str, Any] | None,
     union_by_name: bool,
-    partitioning: Literal["hive"] | Mapping[str, Any] | None,
+    partitioning: str | Mapping[str, Any] | None,
     filename: bool | str,
     file_row_number: bool | str,
     glob: bool,
@@ -390,6 +485,8 @@ def table_options(
     if schema is not None:
         options["schema"] = dict(schema) if isinstance(schema, Mapping) else schema
     if casts is not None:
+        if not isinstance(casts, Mapping):
+            raise TypeError(f"casts: give a dictionary of types, not {casts!r}")
         options["casts"] = dict(casts)
     if partitioning is None:
         options["hive"] = False
@@ -399,9 +496,30 @@ def table_options(
         options["filename"] = filename if isinstance(filename, str) else "filename"
     if file_row_number:
         options["file_row_number"] = file_row_number if isinstance(file_row_number, str) else "file_row_number"
+    if "filename" in options and options["filename"] == options.get("file_row_number"):
+        raise ConfigError(f"filename, file_row_number: both columns would have the name {options['filename']!r}")
     if not glob:
         options["glob"] = False
     return options
+
+
+def partition_types(partitioning: Any) -> str | dict[str, Any] | None:
+    """Returns `partitioning` as `"hive"`, a dictionary of types or None. Schemas are those of pyarrow."""
+    if partitioning is None or isinstance(partitioning, str):
+        return partitioning
+    if isinstance(partitioning, Mapping):
+        return dict(partitioning)
+
+    schema = partitioning
+    if getattr(partitioning, "type_name", None) == "hive":
+        # A factory of pyarrow, which infers the types.
+        return "hive"
+    if type(partitioning).__name__ == "HivePartitioning":
+        schema = partitioning.schema
+    if not (hasattr(schema, "names") and hasattr(schema, "types")):
+        wanted = "'hive', a dictionary of types, a pyarrow schema, a HivePartitioning or None"
+        raise TypeError(f"partitioning: give {wanted}, not a {type(partitioning).__qualname__}")
+    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def plain_dictionary(dictionary: Dictionary) -> bool | str | list[str] | None:
@@ -421,8 +539,25 @@ def is_data(path: Any) -> bool:
     return isinstance(path, (bytes, bytearray, memoryview)) or hasattr(path, "read")
 
 
+def is_path_or_data(path: Any) -> bool:
+    """Returns whether the value is one path, or the contents of one file."""
+    return isinstance(path, (str, os.PathLike)) or is_data(path)
+
+
+def check_path(path: Any) -> None:
+    """Raises an exception if the value is neither a path nor the contents of a file, or an empty path.
+
+    An empty path would be the current folder, and is usually an unset variable.
+    """
+    if not is_path_or_data(path):
+        raise TypeError(f"paths: give paths, the bytes of files or file objects, not {path!r}")
+    if not is_data(path) and not os.fspath(path):
+        raise ConfigError("a path is empty: write . for the current folder")
+
+
 def located(path: Any) -> str | bytes:
     """Returns an absolute path, a URL, or the contents of a file."""
+    check_path(path)
     if is_data(path):
         return content(path)
 
@@ -457,6 +592,8 @@ def whole(name: str, value: object, minimum: int) -> int:
         raise TypeError(f"{name}: give a whole number, not {value!r}")
     if number < minimum:
         raise ConfigError(f"{name}: give {minimum} or more, not {number}")
+    if number > MAX_WHOLE:
+        raise ConfigError(f"{name}: give at most {MAX_WHOLE}, not {number}")
     return number
 
 
@@ -464,4 +601,11 @@ def column_names(columns: Sequence[str | Column]) -> list[str]:
     """Returns the names as a list. Raises TypeError for a single string."""
     if isinstance(columns, str):
         raise TypeError(f"columns: give a list, such as [{columns!r}]")
-    return [column.name if isinstance(column, Column) else column for column in columns]
+    if not isinstance(columns, Iterable):
+        raise TypeError(f"columns: give a list of names, not {columns!r}")
+
+    names = [column.name if isinstance(column, Column) else column for column in columns]
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"columns: give names, not {name!r}")
+    return names

@@ -42,7 +42,11 @@ def scan_csv(
 
     An empty field is null, and `""` is an empty string. Types are inferred from values: int64, float64, bool, date,
     timestamp, otherwise string. A value whose text would change, such as `01234` or `+1`, makes its column a string
-    column. Columns of several files are matched by name.
+    column; so does `-0`, unless the column has floating-point numbers. Columns of several files are matched by name.
+
+    Hive partition folders, `name=value`, do not become columns, and `schema`, `casts`, `partitioning`, `filename` and
+    `file_row_number` of `scan` do not exist here: they are for Parquet and ORC files. This is also so for JSON and
+    Arrow IPC files.
 
     Args:
         paths: File, folder or pattern, or a list of them, read in order.
@@ -113,13 +117,16 @@ def scan_json(
     """Scans JSON files with one object per line, or one array of objects; plain, or compressed with gzip or Zstandard.
 
     Keys become columns; a key that an object lacks is null. Types are inferred from values: int64, float64, bool,
-    string, lists and structs. Numbers that do not fit into 64 bits become strings.
+    string, lists and structs. Integers that int64 does not hold become strings, as do integers beyond 2**53 in a column
+    that also has floating-point numbers.
 
     Args:
-        types: Types of columns, instead of inferred ones, such as `"timestamp[us]"` for strings.
+        types: Types of columns, instead of inferred ones, such as `"timestamp[us]"` for strings. A column that no
+            object has raises `ColumnNotFoundError`; if types are inferred from a sample only, at the end of the files.
         max_record: Maximum bytes of an object. Default: 16 MiB.
 
-    The other arguments and the exceptions are those of `scan_csv`. In `columns`, a dot reaches into a struct.
+    The other arguments, limitations and exceptions are those of `scan_csv`: partition folders do not become columns. In
+    `columns`, a dot reaches into a struct.
 
     >>> import pathlib, stylobate as st
     >>> _ = pathlib.Path("people.jsonl").write_text('{"name": "Al", "pets": ["cat"]}\\n{"name": "Bo", "age": 7}\\n')
@@ -151,7 +158,8 @@ def scan_ipc(
 ) -> Scan:
     """Scans Arrow IPC files and streams, including Feather version 2. Batches keep their boundaries.
 
-    The arguments and the exceptions are those of `scan_csv`. In `columns`, a dot reaches into a struct.
+    The arguments, limitations and exceptions are those of `scan_csv`: partition folders do not become columns. In
+    `columns`, a dot reaches into a struct.
 
     >>> import pyarrow as pa, pyarrow.feather, stylobate as st
     >>> pa.feather.write_feather(pa.table({"x": [1, 2, 3]}), "numbers.feather")

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from stylobate import _optional as optional
 from stylobate.scan import scan
 from stylobate.sequential import graph_table
-from stylobate.write_source import local
+from stylobate.write_source import local, table_of_columns
 
 __all__ = [
     "Edge",
@@ -75,7 +75,7 @@ def shown_schema(
 def rows(data: Any) -> Any:
     """Converts rows for the extension: any Arrow data, a dictionary of columns, or a list of dictionaries."""
     if isinstance(data, Mapping):
-        return optional.pyarrow("a dictionary of columns").table(dict(data))
+        return table_of_columns(data, optional.pyarrow("a dictionary of columns"))
     if isinstance(data, Sequence) and not hasattr(data, "__arrow_c_stream__"):
         return optional.pyarrow("a list of rows").Table.from_pylist(list(data))
     return local(data)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from stylobate import _optional as optional
 from stylobate import _stylobate
-from stylobate.scan import Path
-from stylobate.write_source import Data, arrow_source
+from stylobate.errors import ConfigError
+from stylobate.scan import Path, whole
+from stylobate.write_source import Data, arrow_source, is_instance
 from stylobate.write_target import Mode, one_of, placement, renamed
+
+if TYPE_CHECKING:
+    import pyarrow.parquet
 
 __all__ = ["Written", "write_parquet"]
 
@@ -18,7 +23,7 @@ Encoding: TypeAlias = (
     "Literal['plain', 'delta_binary_packed', 'delta_length_byte_array', 'delta_byte_array', 'byte_stream_split']"
 )
 Statistics: TypeAlias = "bool | Literal['none', 'chunk', 'page']"
-Sorting: TypeAlias = "Sequence[str | tuple[str, ...]]"
+Sorting: TypeAlias = "Sequence[str | tuple[str, ...] | pyarrow.parquet.SortingColumn]"
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,8 @@ def write_parquet(
         data: Object with `__arrow_c_stream__` or `__arrow_c_array__`: a pyarrow table, batch or reader, a Polars or
             pandas data frame, a DuckDB relation, a `scan`. Also a Polars lazy frame, whose rows are written as they are
             computed; a pyarrow dataset or scanner; an iterator or generator of record batches, of which the first
-            defines the schema. With pyarrow, also a dict of lists or arrays by column name, or a list of dicts.
+            defines the schema. With pyarrow, also a dict of lists or arrays by column name; a list of dicts, one per
+            row; or an iterator of them, of which the first 65,536 define the columns and their types.
         path: File, folder, or URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Missing folders are created.
         compression: Codec: `"snappy"`, `"zstd"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`; some take a level, as in
             `"zstd(3)"`. Like all column options, a mapping sets it by column, and other columns have the default.
@@ -102,8 +108,9 @@ def write_parquet(
             files. `scan` restores them.
         data_page_version: `"1.0"` or `"2.0"`, which does not compress the levels of pages. Default: `"1.0"`.
         sorting_columns: Columns that the rows are sorted by, which is not verified: names, or tuples of a name and
-            `"descending"`, `"nulls_first"`.
-        metadata: Key-value pairs for the file footer.
+            `"descending"`, `"nulls_first"`; or pyarrow's `SortingColumn`, for data with a schema, such as a table or a
+            data frame.
+        metadata: Key-value pairs for the file footer and its Arrow schema; they take precedence over those of `data`.
         index: Whether to write the index of a pandas data frame as columns. Default: None, any index but a plain range,
             which is stored as metadata only.
         sink: Writer of local files: `"auto"`, `"thread"`, `"io_uring"` or `"io_uring_direct"`. Default: `"auto"`.
@@ -177,32 +184,38 @@ def write_parquet(
     spread(columns, "bloom_filter", bloom_filter_columns, float)
     one_of("data_page_version", data_page_version, ("1.0", "2.0"))
     one_of("durability", durability, ("fsync", "none"))
+    source = arrow_source(data, index, "write_parquet")
     given: dict[str, Any] = {
         "columns": columns,
-        "row_group_size": row_group_size,
+        "row_group_size": at_least("row_group_size", row_group_size, 1),
         "row_group_bytes": row_group_bytes,
         "data_page_size": data_page_size,
-        "max_rows_per_page": max_rows_per_page,
+        "max_rows_per_page": at_least("max_rows_per_page", max_rows_per_page, 1),
         "max_file_bytes": max_file_bytes,
         "data_page_version": data_page_version,
-        "sorting_columns": [sorting(column) for column in names("sorting_columns", sorting_columns)],
+        "sorting_columns": [sorting(column, source) for column in names("sorting_columns", sorting_columns)],
         "metadata": None if metadata is None else list(metadata.items()),
         "sink": sink,
         "durability": durability,
         "memory": memory,
-        "threads": threads,
+        "threads": at_least("threads", threads, 1),
         **placement(mode, overwrite, max_file_bytes, partition_by),
     }
     if partition_by is not None:
         given["partition_by"] = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     rows, size, row_groups, files = _stylobate.write_parquet(
-        arrow_source(data, index, "write_parquet"),
+        source,
         os.fspath(path),
         {name: value for name, value in given.items() if value is not None},
         None if storage_options is None else dict(storage_options),
         progress,
     )
     return Written(rows, size, row_groups, files)
+
+
+def at_least(name: str, value: int | None, minimum: int) -> int | None:
+    """Checks that an option, if given, is an integer of at least `minimum`."""
+    return None if value is None else whole(name, value, minimum)
 
 
 def spread(
@@ -246,16 +259,51 @@ def as_pyarrow_has_it(
     return dict.fromkeys(names("use_dictionary", use_dictionary))
 
 
-def sorting(column: str | tuple[str, ...]) -> tuple[str, bool, bool]:
-    """Returns the name of a sort column, whether it is descending, and whether nulls come first."""
+def sorting(column: Any, source: Any) -> tuple[str, bool, bool]:
+    """Returns the name of a sort column of the data, whether it is descending, and whether nulls come first."""
+    if is_instance(column, "pyarrow.parquet", "SortingColumn"):
+        return leaf_name(column.column_index, source), column.descending, column.nulls_first
+    if not isinstance(column, (str, tuple, list)) or not column or not isinstance(column[0], str):
+        wanted = "a name, a tuple of a name and words, or a SortingColumn"
+        raise TypeError(f"sorting_columns: give {wanted}, not {column!r}")
     name, *words = (column,) if isinstance(column, str) else column
     for word in words:
         one_of("sorting_columns", word, ("ascending", "descending", "nulls_first", "nulls_last"))
     return name, "descending" in words, "nulls_first" in words
 
 
+def leaf_name(at: int, source: Any) -> str:
+    """Returns the name of a column by its index among the leaves of the schema, as Parquet counts them."""
+    pyarrow = optional.pyarrow("a SortingColumn")
+    schema = getattr(source, "schema", None)
+    if is_instance(source, "pandas", "DataFrame"):
+        schema = pyarrow.Schema.from_pandas(source)
+    elif hasattr(source, "__arrow_c_schema__"):
+        schema = pyarrow.schema(source)
+    elif hasattr(schema, "__arrow_c_schema__"):
+        schema = pyarrow.schema(schema)
+    else:
+        kind = type(source).__qualname__
+        raise TypeError(f"sorting_columns: a {kind} has no schema: name the columns instead of giving their index")
+
+    leaves = [name for field in schema for name in leaf_names(field.name, field.type, pyarrow.types)]
+    if not 0 <= at < len(leaves):
+        raise ConfigError(f"sorting_columns: there is no column {at}: the data has {len(leaves)}")
+    return leaves[at]
+
+
+def leaf_names(name: str, type: Any, types: Any) -> list[str]:
+    """Returns the names of the leaves of a column."""
+    if not types.is_nested(type):
+        return [name]
+    inner = [type.field(at) for at in range(type.num_fields)]
+    return [leaf for field in inner for leaf in leaf_names(f"{name}.{field.name}", field.type, types)]
+
+
 def names(option: str, given: Sequence[Any]) -> list[Any]:
-    """Returns a list. Raises TypeError for a single string."""
+    """Returns a list. Raises TypeError for a single value."""
     if isinstance(given, str):
         raise TypeError(f"{option}: give a list, such as [{given!r}]")
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{option}: give a list, not {given!r}")
     return list(given)

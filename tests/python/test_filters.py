@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
@@ -126,7 +127,7 @@ def test_an_expression_has_no_truth_and_says_what_to_write() -> None:
 
 
 def test_what_no_column_can_be_compared_with_is_a_type_error() -> None:
-    for value in (object(), {}, [1], dt.timedelta(1), np.timedelta64(1, "s"), 1j):
+    for value in (object(), {}, [1], np.timedelta64(1, "M"), np.timedelta64(1), 1j):
         with pytest.raises(TypeError, match="cannot be compared"):
             a == value  # noqa: B015
     with pytest.raises(TypeError, match=r"is_in\(\[…\]\)"):
@@ -166,6 +167,7 @@ ROWS = {
         ],
     ),
     "clock": (pa.time64("us"), [dt.time(0), dt.time(12, 30, 0, 5), dt.time(23, 59, 59), None]),
+    "span": (pa.duration("us"), [dt.timedelta(hours=1), dt.timedelta(0), dt.timedelta(-1, 5, 7), None]),
 }
 
 
@@ -223,6 +225,16 @@ COMPARED: list[tuple[str, Any, list[int]]] = [
     ("utc", pd.Timestamp(NOON, tz="UTC"), [0]),
     ("clock", dt.time(12, 30, 0, 5), [1]),
     ("clock", dt.time(14, 30, 0, 5, dt.timezone(dt.timedelta(hours=2))), [1]),
+    ("span", dt.timedelta(minutes=60), [0]),
+    ("span", dt.timedelta(-1, 5, 7), [2]),
+    ("span", dt.timedelta.max, []),
+    ("span", pd.Timedelta(0), [1]),
+    ("span", pd.Timedelta(1, "ns"), []),
+    ("span", np.timedelta64(3_600, "s"), [0]),
+    ("span", np.timedelta64(3_600_000_000_000, "ns"), [0]),
+    ("span", pa.scalar(dt.timedelta(hours=1)), [0]),
+    ("span", 3_600_000_000, None),
+    ("i", dt.timedelta(0), None),
 ]
 
 
@@ -244,6 +256,36 @@ def test_a_literal_is_equal_to_the_values_it_stands_for(
     others = [row for row in (0, 1, 2) if row not in wanted]
     negated = st.scan(typed, columns=["row"], filter=~filter).to_arrow()["row"].to_pylist()
     assert negated == others, "a null is neither equal nor not equal"
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_compared_with_timedeltas_and_intervals(unit: str, tmp_path: Path) -> None:
+    spans = [dt.timedelta(seconds=seconds) for seconds in (-90, 0, 90, 3_600, 86_400)] + [None]
+    pq.write_table(pa.table({"d": pa.array(spans, pa.duration(unit))}), tmp_path / "d.parquet", row_group_size=2)
+    d = st.col("d")
+    for filter, wanted in (
+        (d > dt.timedelta(minutes=1), spans[2:5]),
+        (d <= dt.timedelta(microseconds=1), spans[:2]),
+        (d.between(dt.timedelta(0), dt.timedelta(hours=1)), spans[1:4]),
+        (d.is_in([dt.timedelta(days=1), np.timedelta64(90, "s")]), [spans[2], spans[4]]),
+        ("d > INTERVAL '1' MINUTE", spans[2:5]),
+        ("d = INTERVAL '90 seconds' OR d = INTERVAL '1' DAY", [spans[2], spans[4]]),
+        ("d < INTERVAL '1' MILLISECOND AND d > INTERVAL '-90000001' MICROSECOND", spans[:2]),
+        ("d >= d AND d <> INTERVAL '1' HOUR", [*spans[:3], spans[4]]),
+    ):
+        assert st.scan(tmp_path / "d.parquet", filter=filter).to_arrow()["d"].to_pylist() == wanted, filter
+        if not isinstance(filter, str):
+            assert repr(st.Expr.parse(repr(filter))) == repr(filter)
+    for wrong in ("d > 90", "d > '90'", "d > INTERVAL '1' MONTH", "d > DATE '2024-01-01'"):
+        with pytest.raises(st.FilterError):
+            st.scan(tmp_path / "d.parquet", filter=wrong)
+
+
+def test_a_negated_float32_is_compared_as_float32(typed: Path) -> None:
+    f32 = st.col("f32")
+    for filter in (-f32 == -0.1, "-f32 = -0.1", "f32 = 0.1", "abs(-f32) = 0.1"):
+        assert st.scan(typed, columns=["row"], filter=filter).to_arrow()["row"].to_pylist() == [1], filter
+    assert st.scan(typed, filter="f32 * 1 = 0.1").count() == 0, "arithmetic is in 64 bits"
 
 
 def test_none_is_compared_by_is_null(typed: Path) -> None:
@@ -362,5 +404,8 @@ def test_filters_of_another_form_are_refused(typed: Path) -> None:
             st.scan(typed, filters=filters)
     with pytest.raises(TypeError, match="as filter"):
         st.scan(typed, filters="i > 1")
+    for filters in (pc.field("i") == 1, 5, {"i": 1}):
+        with pytest.raises(TypeError, match=r"^filters: give a list of .* or filter=st.col\("):
+            st.scan(typed, filters=filters)
     with pytest.raises(ValueError, match="filter or filters"):
         st.scan(typed, filter="i > 1", filters=[("i", ">", 1)])

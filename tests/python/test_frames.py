@@ -10,6 +10,8 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 import stylobate as st
 
 
@@ -19,6 +21,28 @@ def test_pandas_gets_the_values_and_categories(path: Path, table: pa.Table) -> N
     assert isinstance(frame["mode"].dtype, pd.CategoricalDtype)
     frame["mode"] = frame["mode"].astype(expected["mode"].dtype)
     pd.testing.assert_frame_equal(frame, expected)
+
+
+@pytest.mark.parametrize("index", [["k"], ["k", "b"], [None]])
+def test_pandas_gets_its_index_without_asking_for_it(index: list[str | None], tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]}, index=pd.Index(["x", "y", "z"], name="k"))
+    if index == [None]:
+        frame.index.name = None
+    elif len(index) > 1:
+        frame = frame.reset_index().set_index(index)
+    path = tmp_path / "a.parquet"
+    frame.to_parquet(path)
+    scan = st.scan(path, columns=["a"])
+    pd.testing.assert_frame_equal(scan.to_pandas(), pd.read_parquet(path, columns=["a"]))
+    pd.testing.assert_frame_equal(scan.filter("a > 1").to_pandas(), frame[["a"]][1:])
+    assert scan.to_arrow().column_names == ["a"]
+    assert list(scan.to_pandas(ignore_metadata=True).index) == [0, 1, 2]
+
+
+def test_an_index_that_the_file_lacks_is_not_restored(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2]}, index=["x", "y"])
+    pq.write_table(pa.Table.from_pandas(frame).select(["a"]), tmp_path / "a.parquet")
+    assert st.scan(tmp_path / "a.parquet", columns=["a"]).to_pandas()["a"].to_list() == [1, 2]
 
 
 def test_polars_gets_the_values(path: Path, table: pa.Table) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -129,3 +131,88 @@ def test_logical_types_are_kept_at_any_depth(tmp_path: Path, store_schema: bool)
     again = rewritten(path)
     assert schema_of(again) == wanted
     assert st.scan(again).to_arrow().to_pylist() == table.to_pylist()
+
+
+ID = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> Path:
+    """Returns a file of DuckDB, which has no Arrow schema, with UUIDs and JSON."""
+    path = tmp_path / "ids.parquet"
+    rows = f"(VALUES ('{ID}'::UUID, '{{\"a\": 1}}'::JSON), (uuid(), NULL))"
+    duckdb.sql(
+        f"COPY (SELECT u, js, [u] AS us, [js] AS jsons, {{'u': u, 'js': js}} AS s FROM {rows} AS rows(u, js)) TO '{path}'"
+    )
+    return path
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
+def test_uuids_and_json_have_their_extension_types(ids: Path, memory: str) -> None:
+    found = st.scan(ids, cache=st.Cache(memory=memory)).to_arrow()
+    assert found.equals(pq.read_table(ids))
+    schema = found.schema
+    assert schema.types[:2] == [pa.uuid(), pa.json_()]
+    assert [schema.field(name).type.value_type for name in ("us", "jsons")] == [pa.uuid(), pa.json_()]
+    assert [field.type for field in schema.field("s").type] == [pa.uuid(), pa.json_()]
+    assert found["u"][0].as_py() == uuid.UUID(ID)
+
+
+def test_uuids_and_json_are_written_with_their_logical_types(ids: Path) -> None:
+    again = rewritten(ids)
+    for logical in ("(UUID)", "(JSON)"):
+        assert sum(logical in line for line in schema_of(again)) == 3
+    kinds = [row[1] for row in duckdb.sql(f"DESCRIBE FROM '{again}'").fetchall()]
+    assert kinds == ["UUID", "JSON", "UUID[]", "JSON[]", "STRUCT(u UUID, js JSON)"]
+    assert duckdb.sql(f"FROM '{again}'").fetchall() == duckdb.sql(f"FROM '{ids}'").fetchall()
+    assert [str(kind) for kind in st.scan(ids).to_duckdb().types] == kinds
+
+
+def test_uuids_and_json_are_filtered_and_converted(ids: Path, tmp_path: Path) -> None:
+    one = uuid.UUID(ID)
+    for given in (st.col("u") == one, f"u = '{one}'", f"js LIKE '%a%' AND u = UUID '{one}'", f"s.u = '{one}'"):
+        assert st.scan(ids, filter=given).to_arrow()["u"].to_pylist() == [one], given
+
+    # Codes and casts have no extension type: its storage is another.
+    coded = st.scan(ids, dictionary=["u", "js"]).to_arrow()
+    assert [coded.schema.field(name).type.value_type for name in ("u", "js")] == [pa.binary(16), pa.string()]
+    cast = st.scan(ids, columns=["u", "js"], casts={"u": "binary", "js": "binary"}).to_arrow()
+    assert cast.schema.types == [pa.binary(), pa.binary()]
+    assert cast["u"][0].as_py() == one.bytes
+    same = st.scan(ids, schema={"u": pa.binary(16), "js": pa.string()}).to_arrow()
+    assert same["u"].to_pylist() == st.scan(ids).to_arrow()["u"].to_pylist()
+
+    # pyarrow converts no lists of bytes of a fixed length.
+    frame = st.scan(ids, columns=["u", "js", "jsons", "s"]).to_pandas()
+    assert frame["u"][0] == pq.read_table(ids, columns=["u"]).to_pandas()["u"][0]
+    assert list(frame["jsons"][0]) == ['{"a": 1}']
+    polars = st.scan(ids).to_polars()
+    assert polars.filter(polars["js"] == '{"a": 1}').height == 1
+
+    st.write_orc(st.scan(ids), tmp_path / "a.orc")
+    orc = st.scan(tmp_path / "a.orc").to_arrow()
+    assert (orc.schema.field("u").type, orc.schema.field("js").type) == (pa.binary(), pa.json_())
+    assert orc["u"][0].as_py() == one.bytes
+
+
+def test_files_with_and_without_logical_types_are_one_table(ids: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    folder.mkdir()
+    plain = pa.struct([("u", pa.binary(16)), ("js", pa.string())])
+    value = {"u": bytes(16), "js": "{}"}
+    table = pa.table({"u": pa.array([bytes(16)], pa.binary(16)), "js": ["{}"], "s": pa.array([value], plain)})
+    for names in (("a", "b"), ("b", "a")):
+        pq.write_table(table, folder / f"{names[0]}.parquet")
+        (folder / f"{names[1]}.parquet").write_bytes(ids.read_bytes())
+        found = st.scan(folder, columns=["u", "js", "s"]).to_arrow()
+        assert found.schema.types == table.schema.types
+        assert found.num_rows == 3
+        assert sorted(found["u"].to_pylist()).index(bytes(16)) == 0
+        assert st.scan(folder, filter=f"s.u = '{ID}'").to_arrow()["js"].to_pylist() == ['{"a": 1}']
+
+
+def test_sql_keeps_uuids_and_json(ids: Path) -> None:
+    found = st.sql(f"SELECT u, js FROM '{ids}' WHERE js IS NOT NULL UNION ALL SELECT u, js FROM '{ids}' LIMIT 1")
+    assert found.to_arrow()["u"].to_pylist() == [uuid.UUID(ID)]
+    grouped = st.sql(f"SELECT u, count(*) AS n FROM '{ids}' GROUP BY u").to_arrow()
+    assert sorted(grouped["n"].to_pylist()) == [1, 1]

@@ -863,3 +863,11 @@ def test_uuids_are_found_by_value_and_by_text(tmp_path: Path) -> None:
                 assert st.scan(path, columns=["row"], filter=filter).to_arrow()["row"].to_pylist() == [row], filter
         assert st.scan(path, filter=id > ids[1]).count() == 2
         assert st.scan(path, filter=f"{name} <= '{ids[1]}'").count() == 2
+        for text in (f"{{{ids[1]}}}", f"{{{ids[1]}}}".upper(), f"urn:uuid:{ids[1]}"):
+            assert st.scan(path, filter=id == text).count() == 1, text
+        for wrong in (id == "nonsense", id != "nonsense", id.is_in([ids[1], "x"]), f"{name} = '{ids[1]}0'"):
+            with pytest.raises(st.FilterError, match=f"column {name}"):
+                st.scan(path, filter=wrong).count()
+        assert st.scan(path, filter=id.starts_with("nonsense")).count() == 0
+    with pytest.raises(st.FilterError, match="column extended"):
+        st.scan(path, filter="extended < 'x'").count()

@@ -283,7 +283,39 @@ def test_numbers_that_are_none_or_too_small_are_refused_by_name(path: Path, name
     for wrong in ("3", 1.5, True, [1]):
         with pytest.raises(TypeError, match=f"^{name}: give a whole number"):
             st.scan(path, **{name: wrong})
+    with pytest.raises(st.ConfigError, match=f"^{name}: give at most {2**63 - 1}, not {2**80}$"):
+        st.scan(path, **{name: 2**80})
     assert st.scan(path, **{name: np.int64(2)}).count() in (2, 30_000)
+
+
+def test_an_empty_path_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    for given in ("", ["a.parquet", ""]):
+        for scan in (st.scan, st.scan_csv, st.scan_json, st.scan_ipc):
+            with pytest.raises(st.ConfigError, match="a path is empty: write . for the current folder"):
+                scan(given)
+    for read in (st.inspect, st.open_graph, st.GraphStore.open, lambda path: st.sql("SELECT * FROM t", {"t": path})):
+        with pytest.raises(st.ConfigError, match="a path is empty"):
+            read("")
+    with pytest.raises(st.ConfigError, match="a path is empty"):
+        st.scan("", node="grpc://127.0.0.1:1")
+    assert st.scan(".").count() == 1
+
+
+@pytest.mark.parametrize("paths", [None, 5, [None], ["a.parquet", 5]], ids=repr)
+def test_what_is_no_path_is_refused(paths: Any) -> None:
+    for scan in (st.scan, st.scan_csv):
+        with pytest.raises(TypeError, match="^paths: give "):
+            scan(paths)
+
+
+def test_columns_that_are_no_names_are_refused(path: Path) -> None:
+    for columns in (5, ["key", 5]):
+        with pytest.raises(TypeError, match="^columns: give "):
+            st.scan(path, columns=columns)
+    with pytest.raises(TypeError, match="^casts: give a dictionary"):
+        st.scan(path, casts=5)
 
 
 def test_bytes_and_file_objects_are_scanned(path: Path, table: pa.Table, tmp_path: Path) -> None:

@@ -95,10 +95,18 @@ def test_types_are_those_that_duckdb_finds(values: list[str], write: Write) -> N
     assert same(found, by_duckdb(path)), found
 
 
-@pytest.mark.parametrize("values", [["9223372036854775808"], ["9007199254740993", "0.5"], ["00.5"], [" 1"], ["NaN"]])
+@pytest.mark.parametrize(
+    "values",
+    [["9223372036854775808"], ["9007199254740993", "0.5"], ["00.5"], [" 1"], ["NaN"], ["-0", "1"]],
+)
 def test_values_that_another_type_would_change_stay_texts(values: list[str], write: Write) -> None:
     path = write("id,v\n" + "".join(f"{n},{value}\n" for n, value in enumerate(values)))
     assert [row["v"] for row in rows(st.scan_csv(path))] == values
+
+
+def test_minus_zero_keeps_its_sign_among_doubles(write: Write) -> None:
+    found = st.scan_csv(write("v\n-0\n1\n0.5\n")).to_arrow()["v"]
+    assert found.type == pa.float64() and str(found[0]) == "-0.0"
 
 
 def test_dates_and_times_of_one_column_are_timestamps(write: Write) -> None:
@@ -358,6 +366,26 @@ def test_json_lines_are_read_as_by_polars_and_duckdb(write: Write) -> None:
     assert as_tuples(st.scan_json(path, columns=["s.p"], filter="id = 0")) == [({"p": True},)]
 
 
+@pytest.mark.parametrize("beyond", ["-9223372036854775809", "9223372036854775808", "18446744073709551616", "9" * 40])
+def test_json_integers_that_int64_does_not_hold_are_strings(beyond: str, write: Write) -> None:
+    path = write(f'{{"a": {beyond}, "b": 1, "c": {{"d": [{beyond}]}}}}\n{{"a": 0.5, "b": {beyond}}}\n', "jsonl")
+    assert rows(st.scan_json(path)) == [
+        {"a": beyond, "b": "1", "c": {"d": [beyond]}},
+        {"a": "0.5", "b": beyond, "c": None},
+    ]
+    floats = st.scan_json(write(f'{{"a": {beyond}.0}}\n{{"a": {beyond}e0}}\n', "jsonl"))
+    assert [row["a"] for row in rows(floats)] == [float(beyond)] * 2
+
+
+def test_a_type_of_a_json_column_that_is_in_no_file_is_an_error(write: Write) -> None:
+    path = write('{"a": 1}\n{"b": 2}\n', "jsonl")
+    samples: list[Any] = ["all", 1, None]
+    for sample_rows in samples:
+        with pytest.raises(st.ColumnNotFoundError, match="q.*a, b"):
+            st.scan_json(path, columns=["a"], types={"q": "int8"}, sample_rows=sample_rows).to_arrow()
+    assert rows(st.scan_json(path, types={"b": "int8"}, sample_rows=1)) == [{"a": 1, "b": None}, {"a": None, "b": 2}]
+
+
 def test_json_types_are_promoted_or_named_with_their_line(write: Write) -> None:
     path = write('{"a": 1}\n{"a": "x", "b": 9223372036854775808}\n{"a": true}\n', "jsonl")
     assert st.scan_json(path).to_arrow().to_pydict() == {
@@ -487,6 +515,22 @@ def test_scan_goes_by_the_ending(write: Write) -> None:
         st.scan([path, "x.parquet"])
     with pytest.raises(st.NotFoundError):
         st.scan("nothing.csv")
+
+
+def test_scan_knows_arrow_files_by_their_first_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "numbers"
+    feather.write_feather(pa.table({"x": [1, 2, 3]}), path)
+    data = path.read_bytes()
+    for given in (path, data, memoryview(data), io.BytesIO(data), f"{tmp_path}/numbers"):
+        scan = st.scan(given, filters=[("x", ">", 1)], limit=1)
+        assert rows(scan) == [{"x": 2}]
+        assert rows(pickle.loads(pickle.dumps(scan))) == [{"x": 2}]
+    assert rows(st.scan([path, path])) == [{"x": 1}, {"x": 2}, {"x": 3}] * 2
+    for given in (path, data):
+        with pytest.raises(TypeError, match="filename: it is for Parquet and ORC files"):
+            st.scan(given, filename=True)
+    with pytest.raises(TypeError, match="several formats"):
+        st.scan([data, "x.parquet"])
 
 
 def test_what_is_scanned_can_be_written(write: Write, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ import pytest
 import stylobate as st
 from stylobate import _datafusion
 
-from conftest import settle
+from conftest import settle, wait_until_busy
 
 QUERIES = [
     "SELECT * FROM orders WHERE key < 50 ORDER BY key",
@@ -364,7 +364,7 @@ def test_ctrl_c_ends_a_join_that_multiplies_rows(files: dict[str, Path], join: s
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(1.5)
+        wait_until_busy(process)
         assert process.poll() is None, "the query ended before it was interrupted"
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()

@@ -199,6 +199,66 @@ def test_frames_of_pandas_come_back_as_pyarrow_gives_them(tmp_path: Path, seed: 
     pd.testing.assert_frame_equal(st.scan(tmp_path / "out.parquet").to_pandas(), expected)
 
 
+def test_categories_come_back_without_rows(tmp_path: Path) -> None:
+    categories = ["low", "mid", "high"]
+    frame = pd.DataFrame({"p": pd.Categorical(["low", "high"], categories, ordered=True), "n": [1, 2]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    for memory in ("64MiB", "0B"):
+        scan = st.scan(tmp_path / "t.parquet", cache=st.Cache(memory=memory))
+        for empty in (scan.filter("p = 'zzz'"), scan.filter("n > 9"), scan.limit(0), scan.filter("n > 9").select("p")):
+            found = empty.to_pandas()
+            assert (len(found), list(found["p"].cat.categories), found["p"].cat.ordered) == (0, categories, True)
+    expected = pd.read_parquet(tmp_path / "t.parquet", filters=[("p", "==", "zzz")])
+    pd.testing.assert_frame_equal(st.scan(tmp_path / "t.parquet", filter="p = 'zzz'").to_pandas(), expected)
+
+
+FLAVOURS = pl.Enum(["sweet", "sour", "never"])
+
+
+@pytest.mark.parametrize("options", [{}, {"dictionary": True}, {"dictionary": False}, {"row_group_size": 100}])
+def test_categoricals_and_enums_of_polars_are_written_as_such(tmp_path: Path, options: dict[str, Any]) -> None:
+    flavours = ["sweet", "sour", None] * 100
+    schema: dict[str, Any] = {
+        "enum": FLAVOURS,
+        "categorical": pl.Categorical,
+        "list": pl.List(FLAVOURS),
+        "lists": pl.List(pl.List(pl.Categorical)),
+        "struct": pl.Struct({"e": FLAVOURS, "c": pl.Categorical}),
+    }
+    columns = {
+        "enum": flavours,
+        "categorical": flavours,
+        "list": [[flavour, "sour"] for flavour in flavours],
+        "lists": [[[flavour], []] for flavour in flavours],
+        "struct": [{"e": flavour, "c": flavour} for flavour in flavours],
+    }
+    frame = pl.DataFrame(columns, schema=schema)
+    path, again = tmp_path / "a.parquet", tmp_path / "again.parquet"
+    st.write_parquet(frame, path, **options)
+    st.write_parquet(st.scan(path), again, **options)
+    for made in (path, again):
+        read = pl.read_parquet(made)
+        assert read.schema == frame.schema
+        assert read.rows() == frame.rows()
+        scanned = st.scan(made).to_polars()
+        assert scanned.schema == frame.schema
+        assert scanned.rows() == frame.rows()
+        enum = pq.read_schema(made).field("enum").type
+        assert (enum.value_type, enum.ordered) == (pa.string(), True)
+        assert pq.read_table(made).to_pylist() == frame.to_arrow().to_pylist()
+
+
+def test_dictionaries_of_views_are_written_as_dictionaries(tmp_path: Path) -> None:
+    codes = pa.array([0, 1, None, 0], pa.int32())
+    values = {"text": pa.array(["a", "b"], pa.string_view()), "bytes": pa.array([b"a", b"b"], pa.binary_view())}
+    table = pa.table({name: pa.DictionaryArray.from_arrays(codes, of) for name, of in values.items()})
+    st.write_parquet(table, tmp_path / "t.parquet")
+    wanted = [pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int32(), pa.binary())]
+    for read in (pq.read_table(tmp_path / "t.parquet"), st.scan(tmp_path / "t.parquet").to_arrow()):
+        assert read.schema.types == wanted
+        assert read.to_pylist() == table.to_pylist()
+
+
 def test_categoricals_of_polars_come_back(tmp_path: Path) -> None:
     frame = pl.DataFrame({"c": ["a", "b", None, "a"], "s": ["x", "y", "z", None]})
     frame = frame.with_columns(pl.col("c").cast(pl.Categorical))

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 import stylobate as st
 
-from conftest import settle
+from conftest import settle, wait_until_busy
 from orders import orders
 from servers import wait_for
 
@@ -194,15 +195,101 @@ def test_dicts_and_lists_of_dicts_are_written(tmp_path: Path) -> None:
             st.write_parquet(nothing, path)
 
 
+@pytest.mark.parametrize("values", [5, "text", b"bytes", {"k": 1}], ids=lambda values: type(values).__name__)
+def test_a_column_that_is_no_list_is_named(values: object, tmp_path: Path) -> None:
+    told = f"^data: column b is of type {type(values).__name__}: give a list or an array$"
+    with pytest.raises(TypeError, match=told):
+        st.write_parquet({"a": ["x"], "b": values}, tmp_path / "a.parquet")
+    assert names(tmp_path) == []
+
+
+def test_iterators_of_dicts_are_written_in_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    made = [{"n": number, "t": None if number % 3 else str(number)} for number in range(150_000)]
+    assert st.write_parquet((row for row in made), path, dictionary=False).rows == 150_000
+    assert read(path).to_pylist() == made
+    whole = chain(({"n": number / 2} for number in range(65_536)), [{"n": 7}])
+    assert st.write_parquet(whole, tmp_path / "b.parquet").rows == 65_537
+    assert read(tmp_path / "b.parquet")["n"].to_pylist()[-2:] == [32_767.5, 7.0]
+    assert st.write_orc(iter(made[:5]), tmp_path / "a.orc").rows == 5
+    assert st.sql("SELECT sum(n) AS n FROM t", {"t": iter(made[:5])}).to_arrow().to_pylist() == [{"n": 10}]
+
+    schema = {"vertices": {"P": {"key": "n", "properties": {"n": "int64"}}}}
+    with st.GraphStore.create(tmp_path / "g", schema).writer() as writer:
+        assert writer.add_vertices("P", ({"n": number} for number in range(4))) == range(4)
+
+
+@pytest.mark.parametrize(
+    ("late", "error", "told"),
+    [
+        (5, TypeError, "item 65537 of the iterator is of type int, after dicts"),
+        ({"n": 1, "m": 2}, st.InvalidDataError, "rows 65537 to 65537 have a column m that the first 65536 rows lack"),
+        ({"n": "x"}, st.InvalidDataError, "rows 65537 to 65537: column n, of type int64 in the first 65536 rows"),
+        ({"n": 0.5}, st.InvalidDataError, "column n, of type int64 .*: Float value 0.5"),
+    ],
+)
+def test_late_dicts_that_do_not_fit_are_errors(late: Any, error: type[Exception], told: str, tmp_path: Path) -> None:
+    rows = chain(({"n": number} for number in range(65_536)), [late])
+    with pytest.raises(error, match=f"^data: .*{told}"):
+        st.write_parquet(rows, tmp_path / "a.parquet")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("write", [st.write_parquet, st.write_orc])
+def test_python_objects_of_polars_are_refused_by_column(write: Callable[..., Any], tmp_path: Path) -> None:
+    frame = pl.DataFrame({"n": [1], "o": [object()]}, schema={"n": pl.Int64, "o": pl.Object})
+    for data in (frame, frame.lazy(), iter([frame]), {"n": [1], "o": frame["o"]}):
+        with pytest.raises(st.UnsupportedError, match="^data: column o is of Polars' type Object"):
+            write(data, tmp_path / "a")
+    with pytest.raises(st.UnsupportedError, match="column o"):
+        st.sql("SELECT * FROM t", {"t": frame})
+    with pytest.raises(st.UnsupportedError, match="column o"):
+        st.write_graph(tmp_path / "g", name="g", vertices={"P": frame})
+    assert names(tmp_path) == []
+
+
+ONE_COLUMN = [pl.Series("a", [1]), pd.Series([1]), pa.array([1]), pa.chunked_array([[1]])]
+
+
+@pytest.mark.parametrize("data", ONE_COLUMN, ids=lambda data: f"{type(data).__module__}.{type(data).__name__}")
+def test_one_column_is_no_table(data: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"^data: not a table: it is one column of Int64: give a table or a data frame"):
+        st.write_parquet(data, tmp_path / "a.parquet")
+    assert names(tmp_path) == []
+
+
+def test_sort_columns_may_be_those_of_pyarrow(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    order = (pq.SortingColumn(2, descending=True, nulls_first=True), pq.SortingColumn(0))
+    table = pa.table({"s": [{"x": 1, "y": "a"}], "b": [1], "c": ["x"]})
+    frame = pl.DataFrame({"a": [1], "b": [2], "c": [3]})
+    for data in (table, table.to_reader(), frame, frame.to_pandas(), st.sql("SELECT 1 AS a, 2 AS b, 3 AS c")):
+        st.write_parquet(data, path, sorting_columns=list(order))
+        assert pq.ParquetFile(path).metadata.row_group(0).sorting_columns == order
+    with pytest.raises(TypeError, match="name the columns"):
+        st.write_parquet(iter([table]), path, sorting_columns=list(order))
+
+
+def test_an_empty_destination_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for options in ({}, {"max_file_bytes": "1MiB"}, {"partition_by": ["n"]}):
+        for write in (st.write_parquet, st.write_orc):
+            with pytest.raises(st.ConfigError, match="a path is empty"):
+                write({"n": [1], "m": [2]}, "", **options)
+    with pytest.raises(st.ConfigError, match="a path is empty"):
+        st.write_graph("", name="g", vertices={"P": pa.table({"id": [1]})})
+    assert names(tmp_path) == []
+
+
 WITHOUT_PYARROW = """
 import sys
 sys.modules["pyarrow"] = None
 import stylobate as st
-for data in ({"a": [1]}, [{"a": 1}]):
+for data in ({"a": [1]}, [{"a": 1}], iter([{"a": 1}])):
     try:
         st.write_parquet(data, sys.argv[1])
     except ImportError as error:
-        assert "write_parquet of a" in str(error) and "pip install pyarrow" in str(error), error
+        assert "write_parquet of " in str(error) and "pip install pyarrow" in str(error), error
     else:
         raise AssertionError(data)
 """
@@ -427,7 +514,10 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"statistics": "all"}, st.ConfigError, "chunk"),
     ({"bloom_filter_columns": {"n": 3.0}}, st.ConfigError, "between 0 and 1"),
     ({"bloom_filter_columns": "n"}, TypeError, "list"),
-    ({"row_group_size": 0}, st.ConfigError, "at least 1"),
+    ({"row_group_size": 0}, st.ConfigError, "row_group_size: give 1 or more, not 0"),
+    ({"row_group_size": -1}, st.ConfigError, "row_group_size: give 1 or more, not -1"),
+    ({"row_group_size": 1.5}, TypeError, "row_group_size: give a whole number"),
+    ({"max_rows_per_page": -1}, st.ConfigError, "max_rows_per_page: give 1 or more, not -1"),
     ({"row_group_bytes": "many"}, st.ConfigError, "row_group_bytes"),
     ({"max_file_bytes": 0}, st.ConfigError, "at least 1"),
     ({"partition_by": "m"}, st.ColumnNotFoundError, "no column m"),
@@ -437,7 +527,10 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"sorting_columns": [("n", "up")]}, ValueError, "descending"),
     ({"sink": "sieve"}, st.ConfigError, "io_uring"),
     ({"durability": "some"}, ValueError, "fsync"),
-    ({"threads": 0}, st.ConfigError, "at least 1"),
+    ({"sorting_columns": [5]}, TypeError, "sorting_columns: give a name"),
+    ({"sorting_columns": [pq.SortingColumn(1)]}, st.ConfigError, "no column 1: the data has 1"),
+    ({"threads": 0}, st.ConfigError, "threads: give 1 or more"),
+    ({"threads": 2**80}, st.ConfigError, "threads: give at most"),
 ]
 
 
@@ -497,7 +590,8 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(options: str, tmp_p
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(seconds)
+        wait_for("the write to begin", lambda: names(tmp_path), timeout=30)
+        wait_until_busy(process, seconds)
         process.kill()
         process.wait()
     assert all(Path(name).name.startswith(".") or ".stylobate." in name for name in names(tmp_path))

@@ -435,6 +435,55 @@ def test_unions_are_errors_that_say_what_to_do(tmp_path: Path, is_nested: bool) 
             write(pa.table({"x": values}), tmp_path / "a")
 
 
+EMPTY = pa.binary(0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([b"", None], EMPTY),
+        pa.array([[b""], None], pa.list_(EMPTY)),
+        pa.array([{"x": b""}, None], pa.struct([("x", EMPTY)])),
+        pa.array([[("a", b"")], None], pa.map_(pa.string(), EMPTY)),
+        pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int8()), pa.array([b""], EMPTY)),
+    ],
+    ids=["flat", "list", "struct", "map", "dictionary"],
+)
+def test_values_of_no_bytes_are_written_or_errors_that_say_so(
+    tmp_path: Path, values: pa.Array, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = pa.table({"n": [1, 2], "v": values})
+    for dictionary in (None, True, False):
+        with pytest.raises(st.UnsupportedError, match="column v: Parquet has no values of a fixed length of 0 bytes"):
+            st.write_parquet(table, tmp_path / "a.parquet", dictionary=dictionary)
+    if pa.types.is_struct(values.type) or pa.types.is_dictionary(values.type):
+        with pytest.raises(st.UnsupportedError, match="column v: values of a fixed length of 0 bytes"):
+            st.write_orc(table, tmp_path / "a.orc")
+    else:
+        st.write_orc(table, tmp_path / "a.orc")
+        assert pa.orc.read_table(tmp_path / "a.orc").to_pylist() == table.to_pylist()
+    assert not (tmp_path / "a.parquet").exists()
+    assert capfd.readouterr().err == ""
+
+
+def test_metadata_is_in_the_footer_and_in_the_arrow_schema(tmp_path: Path) -> None:
+    table = pa.table({"x": [1]}).replace_schema_metadata({"kept": "a", "owner": "old"})
+    path = tmp_path / "a.parquet"
+    st.write_parquet(table, path, metadata={"owner": "new", "more": "b"})
+    wanted = {b"kept": b"a", b"owner": b"new", b"more": b"b"}
+    assert pq.read_schema(path).metadata == wanted
+    assert pq.read_table(path).schema.metadata == wanted
+    assert st.scan(path).schema.metadata == wanted
+    stored = pq.read_metadata(path).metadata
+    assert {key: value for key, value in stored.items() if key != b"ARROW:schema"} == wanted
+
+    # The mark of a data set is about the file, not about its rows.
+    parts = pa.table({"x": [1], "k": ["a"]})
+    st.write_parquet(parts, tmp_path / "set", partition_by=["k"], metadata={"owner": "new"})
+    (part,) = (tmp_path / "set").rglob("*.parquet")
+    assert pq.read_schema(part).metadata == {b"owner": b"new"}
+
+
 def test_json_and_nulls_have_their_logical_types(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"j": pa.array(['{"a":1}', None], pa.json_()), "n": pa.nulls(2)})

@@ -306,12 +306,12 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bloom_filter_columns": ["n"], "row_index_stride": 0}, st.ConfigError, "no row index"),
     ({"bloom_filter_columns": "n"}, TypeError, "list"),
     ({"bloom_filter_columns": ["n.x"]}, st.ColumnNotFoundError, "no column n.x"),
-    ({"row_index_stride": -1}, OverflowError, "negative"),
     ({"stripe_size": 0}, st.ConfigError, "at least 1"),
     ({"stripe_size": "many"}, st.ConfigError, "stripe_size"),
     ({"sink": "sieve"}, st.ConfigError, "io_uring"),
     ({"durability": "some"}, ValueError, "fsync"),
-    ({"threads": 0}, st.ConfigError, "at least 1"),
+    ({"threads": 0}, st.ConfigError, "threads: give 1 or more"),
+    ({"row_index_stride": -1}, st.ConfigError, "row_index_stride: give 0 or more, not -1"),
 ]
 
 

@@ -22,6 +22,9 @@ use crate::{
 /// Bytes at the end of a file that are read first; most footers fit into them.
 pub(crate) const TAIL: u64 = 64 << 10;
 
+/// Bytes at the beginning of a file that tell a truncated file from text.
+const HEAD: u64 = 512;
+
 /// The parsed footer of a file.
 #[derive(Debug)]
 pub(crate) struct FileMetadata {
@@ -67,14 +70,18 @@ impl FileMetadata {
         }
     }
 
-    /// Returns the error of a file whose last bytes match no format: its first bytes show whether it is truncated.
+    /// Returns the error of a file whose last bytes match no format: its first bytes show whether it is truncated. Text
+    /// may begin with the magic of ORC, too.
     async fn unknown(object: &OpenObject) -> Result<Error> {
-        let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(4)))).await?;
+        let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(HEAD)))).await?;
         let head = head.into_iter().next().unwrap_or_default();
-        let format = match head.as_ref() {
-            b"PAR1" | b"PARE" => "Parquet",
-            head if head.starts_with(b"ORC") => "ORC",
-            _ => return Ok(Error::Format { object: object.name() }),
+        let is_named_orc = object.name().to_ascii_lowercase().ends_with(".orc");
+        let format = if head.starts_with(b"PAR1") || head.starts_with(b"PARE") {
+            "Parquet"
+        } else if head.starts_with(b"ORC") && (is_named_orc || !is_text(&head)) {
+            "ORC"
+        } else {
+            return Ok(Error::Format { object: object.name() });
         };
 
         let reason = format!("it begins as {format} and its footer is missing");
@@ -358,6 +365,13 @@ impl FileMetadata {
             }
         }
     }
+}
+
+/// Returns whether the first bytes of a file are those of a text: UTF-8 without control characters but white space.
+fn is_text(head: &[u8]) -> bool {
+    let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
+    let is_utf8 = std::str::from_utf8(head).map_or_else(is_cut, |_| true);
+    is_utf8 && !head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
 }
 
 fn first_column(batch: Result<Vec<ArrayRef>>) -> Option<Result<ArrayRef>> {

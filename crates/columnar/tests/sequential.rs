@@ -164,7 +164,7 @@ async fn a_later_value_that_does_not_fit_is_named_with_line_and_column() {
     let folder = Folder::new();
     let rows: String = (0..2_000).map(|n| format!("{n},{n}\n")).collect();
     for (value, is_wrong) in
-        [("abc", true), ("007", true), ("+1", true), ("1.5", true), ("", false), ("-3", false)]
+        [("abc", true), ("007", true), ("+1", true), ("-0", true), ("1.5", true), ("", false), ("-3", false)]
     {
         let path = write(&folder, "a.csv", format!("id,v\n{rows}2000,{value}\n"));
         let options = CsvOptions::default().with_sample(Sample::Rows(10));
@@ -295,8 +295,7 @@ async fn what_is_encoded_is_read_again() {
             let texts = exact_cast(column, &DataType::Utf8).unwrap();
             let no_empty =
                 batch.column(2).as_string::<i32>().iter().map(|text| text.filter(|text| !text.is_empty()));
-            let minus_zero = |text: &str| if text == "-0" { "0".to_owned() } else { text.to_owned() };
-            let expected: StringArray = no_empty.map(|text| text.map(minus_zero)).collect();
+            let expected: StringArray = no_empty.collect();
             assert_eq!(texts.as_string::<i32>(), &expected);
         }
     }
@@ -348,6 +347,15 @@ async fn json_values_that_have_no_type_in_common_become_texts_or_are_named() {
     let expected = ["1", "x", "true", "9223372036854775808"].map(|text| Some(text.to_owned()));
     assert_eq!(texts(&read, 0), expected);
 
+    for beyond in ["-9223372036854775809", "18446744073709551616"] {
+        let path =
+            write(&folder, "a.jsonl", format!("{{\"a\": {beyond}, \"l\": [{beyond}]}}\n{{\"a\": 0.5}}\n"));
+        let read = collect(json(&path)).await.unwrap();
+        assert_eq!(texts(&read, 0), [beyond, "0.5"].map(|text| Some(text.to_owned())));
+        let items = read.column(1).as_list::<i32>().value(0);
+        assert_eq!(items.as_string::<i32>(), &StringArray::from(vec![beyond]));
+    }
+
     for (text, line) in [
         ("{\"a\": 1}\n{\"a\": {}}\n", 2),
         ("{\"a\": 1}\n{\"a\": tru}\n", 2),
@@ -370,6 +378,33 @@ async fn json_values_that_have_no_type_in_common_become_texts_or_are_named() {
     let (line, column, shown) = text_error(collect(request()).await.unwrap_err());
     assert_eq!((line, column.as_deref()), (3, Some("b")), "{shown}");
     assert_eq!(collect(request().with_columns(["a"])).await.unwrap().num_rows(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_of_a_json_column_that_no_record_has_is_an_error() {
+    let folder = Folder::new();
+    let path = write(&folder, "a.jsonl", "{\"a\": 1}\n{\"a\": 2}\n{\"b\": 3}\n");
+    let request = |sample: Sample, column: &str| {
+        let options = JsonOptions::default().with_sample(sample).with_type(column, DataType::Int8);
+        SequentialRequest::over([path.as_str()], SequentialFormat::Json(options))
+    };
+
+    for sample in [Sample::All, Sample::Rows(2)] {
+        let error = collect(request(sample, "q").with_columns(["a"])).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::NoSuchColumn { column, available } if column == "q" && available == "a, b"),
+            "{error}"
+        );
+    }
+
+    // The sample lacks the column, and a later record has it.
+    let read = collect(request(Sample::Rows(2), "b")).await.unwrap();
+    assert_eq!(types(&read), [DataType::Int64, DataType::Int8]);
+
+    let empty = write(&folder, "b.jsonl", "");
+    let options = JsonOptions::default().with_type("a", DataType::Int8);
+    let request = SequentialRequest::over([empty.as_str()], SequentialFormat::Json(options));
+    assert_eq!(types(&collect(request).await.unwrap()), [DataType::Int8]);
 }
 
 fn arrow_batches() -> Vec<RecordBatch> {

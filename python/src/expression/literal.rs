@@ -56,6 +56,9 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if is_of(value, "datetime", "time")? {
         return time(value);
     }
+    if is_of(value, "datetime", "timedelta")? {
+        return duration(value).map(Literal::Duration);
+    }
 
     foreign(value)
 }
@@ -127,10 +130,15 @@ fn offset(value: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
         return Ok(None);
     }
 
-    let part = |name| offset.getattr(name)?.extract::<i128>();
-    Ok(Some(
-        part("days")? * NANOS_PER_DAY + part("seconds")? * NANOS_PER_SECOND + part("microseconds")? * 1000,
-    ))
+    duration(&offset).map(Some)
+}
+
+/// Returns the nanoseconds of a timedelta; those of pandas have nanoseconds.
+fn duration(value: &Bound<'_, PyAny>) -> PyResult<i128> {
+    let part = |name| value.getattr(name)?.extract::<i128>();
+    let nanos = if value.hasattr("nanoseconds")? { part("nanoseconds")? } else { 0 };
+    let whole = part("days")? * NANOS_PER_DAY + part("seconds")? * NANOS_PER_SECOND;
+    Ok(whole + part("microseconds")? * 1000 + nanos)
 }
 
 fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
@@ -163,8 +171,12 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         }
 
         let item = value.call_method0("item")?;
-        // A timedelta cannot be compared, and the item of a long double is a long double again.
-        if kind != "m" && !item.get_type().is(value.get_type()) {
+        if kind == "m" {
+            if let Some(literal) = numpy_timedelta(value, &item)? {
+                return Ok(literal);
+            }
+        } else if !item.get_type().is(value.get_type()) {
+            // The item of a long double is a long double again.
             return literal(&item);
         }
     } else if value.hasattr("as_py")? {
@@ -181,8 +193,22 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
 
     Err(PyTypeError::new_err(format!(
         "a column cannot be compared with a {class}: give a number, str, bytes, bool, None, Decimal, date, \
-         time, datetime, UUID, or another column"
+         time, datetime, timedelta, UUID, or another column"
     )))
+}
+
+/// Converts a `timedelta64` whose item is given; `None` for units without a fixed length.
+fn numpy_timedelta(value: &Bound<'_, PyAny>, item: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
+    if value.ne(value)? {
+        return Ok(Some(Literal::Null));
+    }
+    if is_of(item, "datetime", "timedelta")? {
+        return duration(item).map(|nanos| Some(Literal::Duration(nanos)));
+    }
+
+    // A Python timedelta has no nanoseconds: the item is their number.
+    let unit: String = value.getattr("dtype")?.getattr("name")?.extract()?;
+    if unit == "timedelta64[ns]" { Ok(Some(Literal::Duration(item.extract()?))) } else { Ok(None) }
 }
 
 /// Converts `datetime64[D]` to a date, and other units to a timestamp in nanoseconds.

@@ -20,8 +20,8 @@ const NO_CONDITION: &str = "& and | join conditions: put parentheses around each
 /// A named column, or an expression computed from columns. Comparing it makes an `Expr`.
 ///
 /// Integers and decimals are computed exactly, in 128 bits; overflow raises FilterError. An operation with a float, and
-/// every division, is computed in 64-bit floating point: `5 / 2` is 2.5, `1 / 0` is infinite. `%` has the sign of its
-/// left side, and `x % 0` of integers is null.
+/// every division, is computed in 64-bit floating point: `5 / 2` is 2.5, `1 / 0` is infinite. `-x` and `abs(x)` keep the
+/// type of a floating-point column. `%` has the sign of its left side, and `x % 0` of integers is null.
 ///
 /// >>> import stylobate as st
 /// >>> st.col("fare") < 10

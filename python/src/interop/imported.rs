@@ -27,13 +27,16 @@ use stylobate_datafusion::FFI_LogicalExtensionCodec;
 
 /// Opens an object with `__arrow_c_array__` or `__arrow_c_stream__` as a reader of its batches.
 pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    let no_table = |error: ArrowError| PyTypeError::new_err(format!("data: not a table: {error}"));
+    let no_table = |error: ArrowError| match error {
+        ArrowError::CDataInterface(reason) => PyTypeError::new_err(format!("data: not a table: {reason}")),
+        error => PyTypeError::new_err(format!("data: not a table: {error}")),
+    };
 
     if data.hasattr("__arrow_c_array__")? {
         let capsules = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
         let schema = capsule(&capsules.get_item(0)?, c"arrow_schema", FFI_ArrowSchema::from_raw)?;
         let array = capsule(&capsules.get_item(1)?, c"arrow_array", FFI_ArrowArray::from_raw)?;
-        let schema = Arc::new(Schema::try_from(&schema).map_err(no_table)?);
+        let schema = Arc::new(table_schema(&schema).map_err(no_table)?);
         let batch = rows(array, &schema).map_err(no_table)?;
         return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
     }
@@ -86,7 +89,17 @@ impl ImportedStreamReader {
             return Err(last_error(&mut stream, code));
         }
 
-        Ok(Self { schema: Arc::new(Schema::try_from(&schema)?), stream })
+        Ok(Self { schema: Arc::new(table_schema(&schema)?), stream })
+    }
+}
+
+/// Converts the schema of a table. Fails for the type of a single column, as of a series or an array.
+fn table_schema(schema: &FFI_ArrowSchema) -> Result<Schema, ArrowError> {
+    match DataType::try_from(schema)? {
+        DataType::Struct(_) => Schema::try_from(schema),
+        column => Err(ArrowError::CDataInterface(format!(
+            "it is one column of {column}: give a table or a data frame, such as series.to_frame()"
+        ))),
     }
 }
 

@@ -94,6 +94,13 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     }
 }
 
+/// Returns the field with another type, and without an extension type, which annotates its own storage only.
+pub(crate) fn cast_field(field: &Field, data_type: DataType) -> Field {
+    let mut cast = field.clone().with_data_type(data_type);
+    cast.metadata_mut().retain(|key, _| !key.starts_with("ARROW:extension:"));
+    cast
+}
+
 /// Returns whether arrow supports dictionaries of this type. Other types never become dictionaries.
 pub(crate) fn has_dictionaries(values: &DataType) -> bool {
     let without =
@@ -305,10 +312,12 @@ fn fields_of_both(a: &Fields, b: &Fields, unit: TimeUnitChooser) -> Option<Field
     fields.chain(only_b.map(|field| Some(nullable(field)))).collect()
 }
 
-/// Merges two fields: the result is non-nullable only if both are.
+/// Merges two fields: the result is non-nullable only if both are, and has the metadata on which they agree.
 fn both_as(a: &FieldRef, b: &FieldRef, data_type: DataType) -> FieldRef {
     let nullable = a.is_nullable() || b.is_nullable();
-    Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(nullable))
+    let mut merged = a.as_ref().clone().with_data_type(data_type).with_nullable(nullable);
+    merged.metadata_mut().retain(|key, value| b.metadata().get(key) == Some(value));
+    Arc::new(merged)
 }
 
 /// Returns the fields by name; `None` if two have the same name.
@@ -552,6 +561,24 @@ mod tests {
         assert_eq!(widened(&required, &list(long.clone(), false), finer), Some(list(long.clone(), false)));
         assert_eq!(widened(&required, &list(long.clone(), true), finer), Some(list(long, true)));
         assert_eq!(widened(&list(a, false), &list(b, false), finer), Some(list(both, false)));
+    }
+
+    #[test]
+    fn nested_fields_have_the_metadata_that_both_have() {
+        let field = |metadata: &[(&str, &str)]| {
+            let pairs = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            Arc::new(Field::new("x", DataType::Int32, true).with_metadata(pairs.collect()))
+        };
+        let a = field(&[("unit", "m"), ("of", "a")]);
+        let b = field(&[("unit", "m"), ("of", "b")]);
+        let both = field(&[("unit", "m")]);
+        let structure = |field: &FieldRef| DataType::Struct(vec![field.clone()].into());
+        let list = |field: &FieldRef| DataType::List(field.clone());
+
+        for (a, b) in [(&a, &b), (&b, &a), (&a, &both)] {
+            assert_eq!(widened(&structure(a), &structure(b), finer), Some(structure(&both)));
+            assert_eq!(widened(&list(a), &list(b), finer), Some(list(&both)));
+        }
     }
 
     #[test]

@@ -70,11 +70,13 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
     }
 }
 
-/// Returns `true` if arrow's cast between two types can drop digits or the time of day.
+/// Returns `true` if arrow's cast between two types can drop digits or the time of day, or make a boolean of a number
+/// other than 0 and 1.
 fn may_round(from: &DataType, to: &DataType) -> bool {
     let to_date = matches!(to, DataType::Date32 | DataType::Date64);
     from.is_floating() && (to.is_integer() || to.is_decimal())
         || from.is_decimal() && (to.is_integer() || to.is_decimal())
+        || from.is_numeric() && *to == DataType::Boolean
         || matches!(from, DataType::Timestamp(..)) && to_date
         || *from == DataType::Date64 && *to == DataType::Date32
 }
@@ -298,9 +300,9 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
 mod tests {
     use arrow::{
         array::{
-            Date64Array, DictionaryArray, Float16Array, Int8Array, Int32Array, LargeStringArray, StringArray,
-            StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
-            UInt32Array,
+            BooleanArray, Date64Array, DictionaryArray, Float16Array, Float64Array, Int8Array, Int32Array,
+            LargeStringArray, StringArray, StringViewArray, TimestampMicrosecondArray,
+            TimestampNanosecondArray, TimestampSecondArray, UInt32Array,
         },
         datatypes::{Int8Type, Int32Type, TimestampMillisecondType},
     };
@@ -394,6 +396,17 @@ mod tests {
 
         let between: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(3001)]));
         assert!(common_cast(&between, &DataType::Timestamp(TimeUnit::Microsecond, None)).is_err());
+    }
+
+    #[test]
+    fn only_zero_and_one_are_booleans() {
+        let flags: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(0), Some(2)]));
+        let done = common_cast(&flags.slice(0, 3), &DataType::Boolean).unwrap();
+        assert_eq!(done.as_boolean(), &BooleanArray::from(vec![Some(true), None, Some(false)]));
+        let error = common_cast(&flags, &DataType::Boolean).unwrap_err().to_string();
+        assert!(error.contains("2 of type Int32 is not exactly a Boolean"), "{error}");
+        let half: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+        assert!(common_cast(&half, &DataType::Boolean).is_err());
     }
 
     #[test]

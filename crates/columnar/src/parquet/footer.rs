@@ -217,6 +217,7 @@ pub(super) fn with_dictionaries(field: &Field) -> Field {
     let nested = |keys: &DataType, values: &DataType| match keys {
         _ if !is_text(values) => values.clone(),
         DataType::UInt32 | DataType::Int64 | DataType::UInt64 => coded(keys, values),
+        DataType::UInt8 | DataType::UInt16 => coded(&DataType::UInt32, values),
         _ => coded(&DataType::Int32, values),
     };
 

@@ -35,7 +35,7 @@ pub(super) async fn open_format_files(
         return Ok(vec![file.store.open_object(&file.path).await?]);
     }
 
-    let match_of = |file: &LocatedFile| format.match_name(file.path.as_ref());
+    let match_of = |file: &LocatedFile| format.match_name(&file.key());
     let is_named = located.iter().any(|file| match_of(file) == NameMatch::Same);
     let uses_bytes = !(is_named && matches!(format, SequentialFormat::Csv(_)));
 

@@ -41,6 +41,8 @@ pub(super) struct TypeInference {
     number: bool,
     /// True if one of the numbers is neither `NaN` nor infinite.
     has_finite: bool,
+    /// True if one of the numbers is not written as an integer. `-0` alone does not make a column floating-point.
+    has_float: bool,
     date: bool,
     local: bool,
     utc: bool,
@@ -55,6 +57,7 @@ impl TypeInference {
             integer: true,
             number: true,
             has_finite: false,
+            has_float: false,
             date: true,
             local: true,
             utc: timestamps == TimestampInference::Microseconds,
@@ -74,6 +77,7 @@ impl TypeInference {
             let number = number(text);
             self.number = number.is_some();
             self.has_finite |= number == Some(NumberFiniteness::Finite);
+            self.has_float |= number.is_some() && !is_digits(text);
         }
 
         self.date = self.date && is_date(text);
@@ -85,7 +89,8 @@ impl TypeInference {
     }
 
     fn is_text(&self) -> bool {
-        self.has_values && *self == Self { has_finite: self.has_finite, ..Self::text(self.timestamps) }
+        let text = Self::text(self.timestamps);
+        self.has_values && *self == Self { has_finite: self.has_finite, has_float: self.has_float, ..text }
     }
 
     fn text(timestamps: TimestampInference) -> Self {
@@ -96,6 +101,7 @@ impl TypeInference {
             integer: false,
             number: false,
             has_finite: false,
+            has_float: false,
             date: false,
             local: false,
             utc: false,
@@ -108,7 +114,7 @@ impl TypeInference {
             Self { has_values: false, .. } => DataType::Utf8,
             Self { boolean: true, .. } => DataType::Boolean,
             Self { integer: true, .. } => DataType::Int64,
-            Self { number: true, has_finite: true, .. } => DataType::Float64,
+            Self { number: true, has_finite: true, has_float: true, .. } => DataType::Float64,
             Self { date: true, .. } => DataType::Date32,
             Self { local: true, .. } => LOCAL,
             Self { utc: true, .. } => in_utc(),
@@ -135,11 +141,17 @@ fn is_boolean(text: &str) -> bool {
     text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
 }
 
-/// Returns `true` for 64-bit integers in canonical form: not for `007`, which may be an identifier.
+/// Returns `true` for 64-bit integers in canonical form: not for `007`, which may be an identifier, nor for `-0`, whose
+/// sign would be lost.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_plain = digits == "0" || !digits.starts_with('0');
-    is_plain && digits.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i64>().is_ok()
+    let is_plain = text == "0" || !digits.starts_with('0');
+    is_plain && is_digits(text) && text.parse::<i64>().is_ok()
+}
+
+/// Returns `true` for digits after an optional minus.
+fn is_digits(text: &str) -> bool {
+    text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,12 +160,13 @@ enum NumberFiniteness {
     NotFinite,
 }
 
-/// Recognizes integers that float64 represents exactly, numbers with a point or an exponent, `NaN` and infinity.
+/// Recognizes integers that float64 represents exactly, among them `-0`, numbers with a point or an exponent, `NaN` and
+/// infinity.
 fn number(text: &str) -> Option<NumberFiniteness> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
-    if unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
+    if is_digits(text) {
         let is_exact = unsigned.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT);
-        return (is_exact && is_integer(text)).then_some(NumberFiniteness::Finite);
+        return (is_exact && (is_integer(text) || text == "-0")).then_some(NumberFiniteness::Finite);
     }
 
     let is_infinite = ["inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name));
@@ -247,6 +260,7 @@ mod tests {
             DataType::Float64
         );
         assert_eq!(inferred(&["NaN", "1", "-inf", "Infinity"]), DataType::Float64);
+        assert_eq!(inferred(&["-0", "1", "0.5"]), DataType::Float64);
         assert_eq!(inferred(&["true", "False"]), DataType::Boolean);
         assert_eq!(inferred(&["2020-02-29", "1969-12-31", "9999-12-31"]), DataType::Date32);
         assert_eq!(inferred(&["2020-02-29", "0001-01-01 10:00:00.123456"]), LOCAL);
@@ -266,6 +280,9 @@ mod tests {
     fn what_would_be_lost_stays_text() {
         for texts in [
             &["007"][..],
+            &["-0"],
+            &["0", "-0", "1"],
+            &["-00", "0.5"],
             &["-"],
             &["."],
             &["+1"],
@@ -298,6 +315,7 @@ mod tests {
         let fits = |text, data_type| fits(text, &data_type, TimestampInference::Microseconds);
         assert!(fits("7", DataType::Int64) && !fits("07", DataType::Int64) && !fits("+7", DataType::Int64));
         assert!(fits("7", DataType::Float64) && !fits("x", DataType::Float64));
+        assert!(fits("-0", DataType::Float64) && !fits("-0", DataType::Int64));
         assert!(fits("x", DataType::Utf8) && !fits("1", DataType::Boolean));
         assert!(!fits("2020-01-02 00:00:00", DataType::Date32));
     }

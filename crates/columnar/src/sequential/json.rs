@@ -36,7 +36,8 @@ const MAX_BATCH_TEXT: usize = 16 << 20;
 /// Options to read JSON files. A record is an object: on a line of its own, or an element of an array that is the whole
 /// file. Keys become columns, in order of first appearance; a key that a record lacks is null.
 ///
-/// Types are inferred: int64, float64, bool, text, lists and structs. Integers beyond 64 bits become text.
+/// Types are inferred: int64, float64, bool, text, lists and structs. Integers that int64 does not hold become text,
+/// and so do integers beyond 2^53 in a column that also has floating-point numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonOptions {
     types: Vec<(String, DataType)>,
@@ -52,7 +53,8 @@ impl Default for JsonOptions {
 }
 
 impl JsonOptions {
-    /// Sets the type of a column instead of inferring it.
+    /// Sets the type of a column instead of inferring it. A column that no record has is an
+    /// [`Error::NoSuchColumn`]; if types were inferred from a sample, it is found out at the end of the files.
     #[must_use]
     pub fn with_type(mut self, column: impl Into<String>, data_type: DataType) -> Self {
         self.types.push((column.into(), data_type));
@@ -71,6 +73,19 @@ impl JsonOptions {
     pub fn with_max_record(mut self, size: ByteSize) -> Self {
         self.max_record = size;
         self
+    }
+}
+
+impl JsonOptions {
+    /// Fails if a type is that of a column that no record has.
+    fn check_types(&self, fields: &JsonFields) -> Result<()> {
+        match self.types.iter().find(|(name, _)| fields.get(name).is_none()) {
+            Some((unknown, _)) => {
+                let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+                Err(ColumnNames(&names).no_such(unknown))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -138,6 +153,10 @@ impl JsonFiles {
             options.types.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()),
         );
 
+        if is_all && rows > 0 {
+            options.check_types(&fields)?;
+        }
+
         let needed = ColumnNames(&names).needed(columns, filter)?;
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
@@ -174,7 +193,10 @@ impl JsonFiles {
             }
         }
 
-        Ok(())
+        match &check {
+            Some(fields) => self.options.check_types(fields),
+            None => Ok(()),
+        }
     }
 
     /// Reads columns of the rows of one file. Breaks once no more rows are wanted.

@@ -20,6 +20,7 @@ pub use self::{
     csv::options::{CsvHeader, CsvOptions},
     format::SequentialFormat,
     infer::TimestampInference,
+    ipc::{check::check_ipc_message, stream::IpcStreamReader},
     json::JsonOptions,
     sample::Sample,
     scan::{SequentialRequest, SequentialScan},

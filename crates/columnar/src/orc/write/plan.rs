@@ -174,6 +174,11 @@ impl OrcColumnPlanner<'_> {
             return Err((column, format!("more than {MAX_DEPTH} types within each other")));
         }
 
+        if is_rebuilt(field.data_type()) && has_empty_values(field.data_type()) {
+            let reason = "values of a fixed length of 0 bytes are not written here: make them binary";
+            return Err(wrong(reason.to_owned()));
+        }
+
         let id = self.types.len() as u32;
         self.types.push(proto::Type::default());
         let (kind, cast) = kind(field.data_type()).map_err(wrong)?;
@@ -233,6 +238,35 @@ impl OrcColumnPlanner<'_> {
             *place = ty;
         }
         Ok(OrcColumnPlan { id, path: path.into(), kind, cast, children, options: self.options.plan(&own) })
+    }
+}
+
+/// Returns whether encoders copy some values of the arrays within an array of this type, by kernels of arrow.
+fn is_rebuilt(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Struct(_)
+            | DataType::Dictionary(..)
+            | DataType::RunEndEncoded(..)
+            | DataType::ListView(_)
+            | DataType::LargeListView(_)
+    )
+}
+
+/// Returns whether a type has values of 0 bytes: arrow's kernels lose their number.
+fn has_empty_values(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(0) => true,
+        DataType::Dictionary(_, values) => has_empty_values(values),
+        DataType::RunEndEncoded(_, field)
+        | DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_empty_values(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_empty_values(field.data_type())),
+        _ => false,
     }
 }
 

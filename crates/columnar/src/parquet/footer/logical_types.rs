@@ -1,11 +1,11 @@
-//! Keeps logical types that Arrow lacks as extension types in the metadata of fields: variants, geometries and
-//! geographies are read in their storage type.
+//! Keeps logical types that Arrow lacks as extension types in the metadata of fields: UUIDs, JSON, variants, geometries
+//! and geographies are read in their storage type.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use parquet::{
-    basic::{EdgeInterpolationAlgorithm, LogicalType},
+    basic::{ConvertedType, EdgeInterpolationAlgorithm, LogicalType},
     file::metadata::{KeyValue, ParquetMetaData},
     schema::types::{Type, TypePtr},
 };
@@ -14,6 +14,10 @@ use serde_json::{Map, Value};
 /// Metadata keys of a field's extension type: its name and its metadata.
 const NAME_KEY: &str = "ARROW:extension:name";
 const METADATA_KEY: &str = "ARROW:extension:metadata";
+pub(crate) const JSON: &str = "arrow.json";
+pub(crate) const UUID: &str = "arrow.uuid";
+/// Bytes of a UUID.
+pub(crate) const UUID_WIDTH: i32 = 16;
 pub(crate) const VARIANT: &str = "arrow.parquet.variant";
 /// See <https://geoarrow.org/extension-types.html>.
 pub(crate) const GEO: &str = "geoarrow.wkb";
@@ -46,7 +50,9 @@ fn annotate(field: &FieldRef, parquet: &TypePtr, pairs: &[KeyValue]) -> FieldRef
         annotated.set_data_type(data_type);
     }
     let is_known = annotated.metadata().contains_key(NAME_KEY);
-    if let Some((name, said)) = extension_of(parquet, pairs).filter(|_| !is_known) {
+    let extension = extension_of(parquet, pairs);
+    let extension = extension.filter(|(name, _)| !is_known && is_storage_of(name, annotated.data_type()));
+    if let Some((name, said)) = extension {
         let metadata = annotated.metadata_mut();
         metadata.insert(NAME_KEY.to_owned(), name.to_owned());
         metadata.insert(METADATA_KEY.to_owned(), said);
@@ -91,9 +97,27 @@ fn element_of(fields: &[TypePtr]) -> Option<&TypePtr> {
     }
 }
 
+/// Returns whether the extension type may annotate a field of the type: readers fail on `arrow.json` and `arrow.uuid`
+/// with any other storage, dictionaries included.
+fn is_storage_of(extension: &str, data_type: &DataType) -> bool {
+    match extension {
+        JSON => matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
+        UUID => *data_type == DataType::FixedSizeBinary(UUID_WIDTH),
+        _ => true,
+    }
+}
+
 /// Returns the name and metadata of the extension type that stands for a logical type.
 fn extension_of(parquet: &Type, pairs: &[KeyValue]) -> Option<(&'static str, String)> {
-    match parquet.get_basic_info().logical_type_ref()? {
+    let info = parquet.get_basic_info();
+    let Some(logical) = info.logical_type_ref() else {
+        // Files of older writers have converted types only.
+        return (info.converted_type() == ConvertedType::JSON).then(|| (JSON, String::new()));
+    };
+
+    match logical {
+        LogicalType::Uuid => Some((UUID, String::new())),
+        LogicalType::Json => Some((JSON, String::new())),
         LogicalType::Variant(_) => Some((VARIANT, String::new())),
         LogicalType::Geometry(geometry) => Some((GEO, geo_metadata(geometry.crs.as_deref(), None, pairs))),
         LogicalType::Geography(geography) => {
@@ -198,6 +222,36 @@ mod tests {
 
             assert_eq!(field.extension_type_name(), Some(GEO), "{annotated}");
         }
+    }
+
+    #[test]
+    fn uuids_and_json_are_annotated_in_their_own_storage_only() {
+        let uuid = Type::primitive_type_builder("x", PhysicalType::FIXED_LEN_BYTE_ARRAY)
+            .with_length(UUID_WIDTH)
+            .with_logical_type(Some(LogicalType::Uuid));
+        let uuid = Arc::new(uuid.build().unwrap());
+        let text = || Type::primitive_type_builder("x", PhysicalType::BYTE_ARRAY);
+        let json = Arc::new(text().with_logical_type(Some(LogicalType::Json)).build().unwrap());
+        let old_json = Arc::new(text().with_converted_type(ConvertedType::JSON).build().unwrap());
+        let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+
+        let cases = [
+            (&uuid, DataType::FixedSizeBinary(16), Some(UUID)),
+            (&uuid, DataType::Binary, None),
+            (&json, DataType::Utf8, Some(JSON)),
+            (&json, DataType::LargeUtf8, Some(JSON)),
+            (&json, coded, None),
+            (&old_json, DataType::Utf8, Some(JSON)),
+        ];
+        for (parquet, data_type, expected) in cases {
+            let field = annotate(&Arc::new(Field::new("x", data_type, true)), parquet, &[]);
+            assert_eq!(field.extension_type_name(), expected, "{field:?}");
+            assert_eq!(field.extension_type_metadata(), expected.map(|_| ""));
+        }
+
+        let own = [(NAME_KEY.to_owned(), "a.vendor.json".to_owned())];
+        let field = Field::new("x", DataType::Utf8, true).with_metadata(own.into());
+        assert_eq!(*annotate(&Arc::new(field.clone()), &json, &[]), field);
     }
 
     #[test]

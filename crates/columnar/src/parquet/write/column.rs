@@ -103,10 +103,10 @@ impl ParquetColumnSpec {
             && (self.plan.version_2 || self.plan.encoding.is_some());
         let stored = stored_type(self.field.data_type(), delta);
         let stored = match (self.field.data_type(), stored) {
-            (DataType::Dictionary(keys, _), DataType::Dictionary(_, of))
-                if values.is_some_and(|values| values <= addressable_values(keys)) =>
-            {
-                DataType::Dictionary(keys.clone(), of)
+            (DataType::Dictionary(keys, _), DataType::Dictionary(_, of)) => {
+                let is_narrow = values.is_some_and(|values| values <= addressable_values(keys));
+                let keys = if is_narrow { keys.as_ref().clone() } else { DataType::Int32 };
+                DataType::Dictionary(Box::new(keys), of)
             }
             (_, stored) => stored,
         };
@@ -171,6 +171,9 @@ fn check_type(data_type: &DataType) -> Result<(), String> {
         DataType::Union(..) => {
             Err("Parquet has no unions: make it a struct with a field for each type, or a text".to_owned())
         }
+        DataType::FixedSizeBinary(..=0) => {
+            Err("Parquet has no values of a fixed length of 0 bytes: make them binary".to_owned())
+        }
         DataType::Dictionary(_, values) => check_type(values),
         DataType::List(field)
         | DataType::LargeList(field)
@@ -209,17 +212,28 @@ fn addressable_values(keys: &DataType) -> usize {
     }
 }
 
-/// Returns the type of a column in the file's Arrow schema. Readers restore only dictionaries of strings and bytes, and
-/// nested ones only with keys of 32 bits. Some readers restore no dictionaries from delta-encoded values, so `delta`
-/// leaves them out.
+/// Returns the type of a column in the file's Arrow schema. Readers restore only dictionaries of strings and bytes, not
+/// of views, and nested ones only with keys of 32 bits: Polars with unsigned keys, as its categories have, and panics on
+/// signed ones. Some readers restore no dictionaries from delta-encoded values, so `delta` leaves them out.
 fn stored_type(data_type: &DataType, delta: bool) -> DataType {
-    let dictionary = |_: &DataType, values: &DataType| match values {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary if !delta => {
-            DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
+    let dictionary = |keys: &DataType, values: &DataType| {
+        if delta || !is_text(values) {
+            return stored_type(values, delta);
         }
-        other => stored_type(other, delta),
+
+        let keys = if keys.is_unsigned_integer() { DataType::UInt32 } else { DataType::Int32 };
+        DataType::Dictionary(Box::new(keys), Box::new(without_views(values)))
     };
     replaced(data_type, &dictionary, false)
+}
+
+/// Returns the type of strings or bytes without views.
+fn without_views(values: &DataType) -> DataType {
+    match values {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        other => other.clone(),
+    }
 }
 
 /// Replaces each dictionary of a type, given its keys and values.

@@ -12,13 +12,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     file::schema::value_type,
-    parquet::footer::logical_types::{DEFAULT_CRS, GEO, VARIANT},
+    parquet::footer::logical_types::{DEFAULT_CRS, GEO, JSON, UUID, UUID_WIDTH, VARIANT},
 };
 
-const JSON: &str = "arrow.json";
-const UUID: &str = "arrow.uuid";
-/// Bytes of a UUID.
-const UUID_WIDTH: i32 = 16;
 /// Version of the Variant specification; there is only one so far.
 const VARIANT_VERSION: i8 = 1;
 /// CRS of coordinates whose reference is unknown: without a CRS, Parquet assumes [`DEFAULT_CRS`].

@@ -153,7 +153,8 @@ impl ParquetOptions {
         self
     }
 
-    /// Adds metadata of the file. Default: only the Arrow schema.
+    /// Adds metadata of the file and of its Arrow schema; it takes precedence over that of the written schema. Default:
+    /// only the Arrow schema.
     pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self

@@ -272,6 +272,10 @@ impl ParquetWriter {
         let mut of_schema = self.schema.metadata().clone();
         // The rows may come from a data set; this file belongs to one only if its options say so.
         of_schema.remove(DATASET_KEY);
+        // The mark of a data set, and an Arrow schema of the caller, are not metadata of this schema.
+        let own = self.options.metadata.iter();
+        let own = own.filter(|(key, _)| ![DATASET_KEY, ARROW_SCHEMA_META_KEY].contains(&key.as_str()));
+        of_schema.extend(own.map(|(key, value)| (key.clone(), value.clone())));
 
         let mut metadata = vec![KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),

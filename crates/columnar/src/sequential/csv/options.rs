@@ -26,7 +26,7 @@ pub enum CsvHeader {
 /// Options to read CSV files. An empty field is null; `""` is an empty string, and null in a column that is not text.
 ///
 /// Types are inferred: int64, float64, bool, date, timestamp, else text. Values that would be written back differently,
-/// such as `01234`, remain text.
+/// such as `01234`, remain text; so does `-0`, unless the column has floating-point numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CsvOptions {
     pub(crate) delimiter: u8,

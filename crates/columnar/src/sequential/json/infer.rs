@@ -3,10 +3,12 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Largest integer up to which every integer has a distinct float64.
 const MAX_EXACT: u64 = 1 << 53;
+/// Magnitude from which integers do not fit into a signed 64-bit integer.
+const INTEGER_LIMIT: f64 = (1_u64 << 63) as f64;
 
 /// The type that fits all values seen so far.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +60,10 @@ impl JsonFields {
     /// Adds a record. Returns the top-level fields whose type became wider.
     pub(crate) fn see(&mut self, record: &[u8], line: u64) -> Result<Vec<String>, serde_json::Error> {
         let mut widened = Vec::new();
+        let mut numbers = NumberTokens::new(record);
         let mut deserializer = serde_json::Deserializer::from_slice(record);
-        JsonRecordSeed { fields: self, line, widened: &mut widened }.deserialize(&mut deserializer)?;
+        JsonRecordSeed { fields: self, line, widened: &mut widened, numbers: &mut numbers }
+            .deserialize(&mut deserializer)?;
         deserializer.end()?;
         Ok(widened)
     }
@@ -146,14 +150,78 @@ impl JsonType {
     }
 }
 
+/// The numbers of a record as they are written, found only when one is asked for.
+///
+/// The parser gives integers beyond 64 bits as floating-point numbers, without saying whether a fraction or an exponent
+/// was written.
+struct NumberTokens<'a> {
+    /// The part of the record after the last number that was found.
+    rest: &'a [u8],
+    found: u64,
+    /// Numbers that the parser has given so far.
+    parsed: u64,
+}
+
+impl<'a> NumberTokens<'a> {
+    fn new(record: &'a [u8]) -> Self {
+        Self { rest: record, found: 0, parsed: 0 }
+    }
+
+    /// Returns `true` if the last number that the parser gave is an integer: digits, without a fraction or an exponent.
+    fn is_integer(&mut self) -> bool {
+        let mut token: &[u8] = &[];
+        while self.found < self.parsed {
+            let Some(next) = self.next() else { return false };
+            token = next;
+            self.found += 1;
+        }
+
+        let digits = token.strip_prefix(b"-").unwrap_or(token);
+        !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+    }
+
+    /// Returns the next number of the record, which is valid JSON up to there.
+    fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let start = self.rest.iter().position(|byte| matches!(byte, b'"' | b'-' | b'0'..=b'9'))?;
+            let rest = self.rest.get(start..)?;
+            if let Some(text) = rest.strip_prefix(b"\"") {
+                self.rest = after_string(text)?;
+                continue;
+            }
+
+            let is_of_number =
+                |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+            let len = rest.iter().position(|byte| !is_of_number(byte)).unwrap_or(rest.len());
+            let (token, rest) = rest.split_at_checked(len)?;
+            self.rest = rest;
+            return Some(token);
+        }
+    }
+}
+
+/// Returns the text after the string whose opening quote precedes it.
+fn after_string(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text;
+    loop {
+        let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        let is_end = rest.get(at) == Some(&b'"');
+        rest = rest.get(at + if is_end { 1 } else { 2 }..)?;
+        if is_end {
+            return Some(rest);
+        }
+    }
+}
+
 /// Seed that adds a record to the inferred fields while it is parsed.
-struct JsonRecordSeed<'a> {
+struct JsonRecordSeed<'a, 'n> {
     fields: &'a mut JsonFields,
     line: u64,
     widened: &'a mut Vec<String>,
+    numbers: &'a mut NumberTokens<'n>,
 }
 
-impl<'de> DeserializeSeed<'de> for JsonRecordSeed<'_> {
+impl<'de> DeserializeSeed<'de> for JsonRecordSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -161,7 +229,7 @@ impl<'de> DeserializeSeed<'de> for JsonRecordSeed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for JsonRecordSeed<'_> {
+impl<'de> Visitor<'de> for JsonRecordSeed<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,7 +241,12 @@ impl<'de> Visitor<'de> for JsonRecordSeed<'_> {
             let mut is_wider = false;
             let (of_field, is_new) =
                 self.fields.get_or_add(name.clone()).ok_or_else(|| A::Error::custom("a field is missing"))?;
-            map.next_value_seed(JsonValueSeed { of: of_field, line: self.line, is_wider: &mut is_wider })?;
+            map.next_value_seed(JsonValueSeed {
+                of: of_field,
+                line: self.line,
+                is_wider: &mut is_wider,
+                numbers: &mut *self.numbers,
+            })?;
             if is_wider || is_new {
                 self.widened.push(name);
             }
@@ -183,20 +256,21 @@ impl<'de> Visitor<'de> for JsonRecordSeed<'_> {
 }
 
 /// Seed that adds a value to an inferred type while it is parsed.
-struct JsonValueSeed<'a> {
+struct JsonValueSeed<'a, 'n> {
     of: &'a mut JsonType,
     line: u64,
     is_wider: &'a mut bool,
+    numbers: &'a mut NumberTokens<'n>,
 }
 
-impl JsonValueSeed<'_> {
+impl JsonValueSeed<'_, '_> {
     fn scalar<E>(self, value: JsonType) -> Result<(), E> {
         *self.is_wider |= self.of.widen(value, self.line);
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for JsonValueSeed<'_> {
+impl<'de> DeserializeSeed<'de> for JsonValueSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -204,7 +278,7 @@ impl<'de> DeserializeSeed<'de> for JsonValueSeed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for JsonValueSeed<'_> {
+impl<'de> Visitor<'de> for JsonValueSeed<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,10 +294,12 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.numbers.parsed += 1;
         self.scalar(JsonType::integer(value))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.numbers.parsed += 1;
         match i64::try_from(value) {
             Ok(value) => self.scalar(JsonType::integer(value)),
             // The number exceeds a signed 64-bit integer.
@@ -231,8 +307,10 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
         }
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.scalar(JsonType::Float)
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        self.numbers.parsed += 1;
+        let is_beyond = value.abs() >= INTEGER_LIMIT && self.numbers.is_integer();
+        self.scalar(if is_beyond { JsonType::Text } else { JsonType::Float })
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
@@ -242,37 +320,45 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let (item, is_new) = self.of.list(self.line);
         *self.is_wider |= is_new;
-        match item {
-            Some(item) => {
-                let line = self.line;
-                let is_wider = self.is_wider;
-                while items
-                    .next_element_seed(JsonValueSeed { of: &mut *item, line, is_wider: &mut *is_wider })?
-                    .is_some()
-                {}
-            }
-            None => while items.next_element::<IgnoredAny>()?.is_some() {},
-        }
+        // Values without a common type are parsed as all others, so that their numbers are counted.
+        let mut ignored = JsonType::Mixed { line: self.line };
+        let item = item.unwrap_or(&mut ignored);
+        let line = self.line;
+        let is_wider = self.is_wider;
+        let numbers = self.numbers;
+        while items
+            .next_element_seed(JsonValueSeed {
+                of: &mut *item,
+                line,
+                is_wider: &mut *is_wider,
+                numbers: &mut *numbers,
+            })?
+            .is_some()
+        {}
 
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let (fields, is_new) = self.of.object(self.line);
+        let (mut fields, is_new) = self.of.object(self.line);
         *self.is_wider |= is_new;
-        let Some(fields) = fields else {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            return Ok(());
-        };
+        let mut ignored = JsonType::Mixed { line: self.line };
 
         while let Some(name) = map.next_key::<String>()? {
-            let (of_field, is_new) =
-                fields.get_or_add(name).ok_or_else(|| A::Error::custom("a field is missing"))?;
-            *self.is_wider |= is_new;
+            let of_field = match &mut fields {
+                None => &mut ignored,
+                Some(fields) => {
+                    let (of_field, is_new) =
+                        fields.get_or_add(name).ok_or_else(|| A::Error::custom("a field is missing"))?;
+                    *self.is_wider |= is_new;
+                    of_field
+                }
+            };
             map.next_value_seed(JsonValueSeed {
                 of: of_field,
                 line: self.line,
                 is_wider: &mut *self.is_wider,
+                numbers: &mut *self.numbers,
             })?;
         }
 
@@ -312,6 +398,15 @@ mod tests {
         }
         assert_eq!(one(&[r#"{"a": 9223372036854775808}"#]), Ok(DataType::Utf8));
         assert_eq!(one(&[r#"{"a": 9007199254740993}"#, r#"{"a": 0.5}"#]), Ok(DataType::Utf8));
+        for beyond in ["-9223372036854775809", "18446744073709551616", "123456789012345678901234567890"] {
+            let record = format!(r#"{{"x": [1e30, "7\"", -2], "y": {{"5": 2.5}}, "a": {beyond}}}"#);
+            let mut columns = inferred(&[&record]);
+            assert_eq!(columns.remove(2).1, Ok(DataType::Utf8), "{beyond}");
+            assert_eq!(one(&[&format!(r#"{{"a": {beyond}}}"#), r#"{"a": 0.5}"#]), Ok(DataType::Utf8));
+            for float in [format!("{beyond}.0"), format!("{beyond}e0")] {
+                assert_eq!(one(&[&format!(r#"{{"a": {float}}}"#)]), Ok(DataType::Float64), "{float}");
+            }
+        }
         let list = one(&[r#"{"a": []}"#, r#"{"a": [1, null]}"#, r#"{"a": [2.5]}"#]).unwrap();
         assert_eq!(list, DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true))));
     }

@@ -35,6 +35,19 @@ async fn types_that_the_format_has_not_are_errors_that_name_the_column() {
     }
 }
 
+/// Kernels of arrow return none of the values of 0 bytes that they copy, if there is no null among them.
+#[tokio::test]
+async fn values_of_no_bytes_are_errors_within_structs_and_dictionaries() {
+    let empty = DataType::FixedSizeBinary(0);
+    let fields = vec![Field::new("f", empty.clone(), true)];
+    let coded = DataType::Dictionary(Box::new(DataType::Int8), Box::new(empty));
+    for data_type in [DataType::Struct(fields.into()), coded] {
+        let (column, reason) = error(new_empty_array(&data_type)).await;
+        assert_eq!(column, "x", "{data_type}: {reason}");
+        assert!(reason.contains("0 bytes"), "{data_type}: {reason}");
+    }
+}
+
 #[tokio::test]
 async fn values_that_do_not_fit_are_errors_that_name_the_column() {
     let max_decimal = 10_i128.pow(38) - 1;

@@ -141,6 +141,57 @@ async fn unions_are_errors_that_say_what_to_do() {
 }
 
 #[tokio::test]
+async fn values_of_no_bytes_are_errors_that_say_what_to_do() {
+    let empty = DataType::FixedSizeBinary(0);
+    let field = Arc::new(Field::new("f", empty.clone(), true));
+    let types = [
+        empty.clone(),
+        DataType::List(field.clone()),
+        DataType::Struct(vec![field].into()),
+        DataType::Dictionary(Box::new(DataType::Int8), Box::new(empty)),
+    ];
+
+    for data_type in types {
+        let schema = Arc::new(Schema::new(vec![Field::new("x", data_type, true)]));
+        let batch = RecordBatch::new_empty(schema);
+        let error = write(&[batch], ParquetOptions::default()).await.unwrap_err().to_string();
+        assert!(error.starts_with("x.parquet: column x: Parquet has no values of a fixed length"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn dictionaries_of_views_are_stored_as_dictionaries_of_strings() {
+    let values: ArrayRef = Arc::new(StringViewArray::from(vec!["low", "high"]));
+    let keys = UInt8Array::from(vec![Some(1), None, Some(0)]);
+    let coded: ArrayRef = Arc::new(DictionaryArray::new(keys, values));
+    let metadata = HashMap::from([("categories".to_owned(), "low, high".to_owned())]);
+    let field = |name: &str| {
+        let field = Field::new(name, coded.data_type().clone(), true).with_dict_is_ordered(true);
+        field.with_metadata(metadata.clone())
+    };
+    let item = Arc::new(field("element"));
+    let offsets = OffsetBuffer::from_lengths([2, 1, 0]);
+    let lists: ArrayRef = Arc::new(ListArray::new(item.clone(), offsets, coded.clone(), None));
+    let schema = Schema::new(vec![field("x"), Field::new("l", DataType::List(item), true)]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![coded.clone(), lists]).unwrap();
+    let (bytes, _) = write(&[batch], ParquetOptions::default()).await.unwrap();
+
+    let schema = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap().schema().clone();
+    let dictionary = |keys: DataType| DataType::Dictionary(Box::new(keys), Box::new(DataType::Utf8));
+    let DataType::List(item) = schema.field(1).data_type() else { panic!("not a list") };
+    assert_eq!(*schema.field(0).data_type(), dictionary(DataType::UInt8));
+    // Polars panics on nested keys with a sign.
+    assert_eq!(*item.data_type(), dictionary(DataType::UInt32));
+    for field in [schema.field(0), item.as_ref()] {
+        assert_eq!(field.dict_is_ordered(), Some(true));
+        assert_eq!(*field.metadata(), metadata);
+    }
+
+    let as_strings = |array: &ArrayRef| cast(array, &DataType::Utf8).unwrap();
+    assert_eq!(&as_strings(&first_column(&bytes)), &as_strings(&coded));
+}
+
+#[tokio::test]
 async fn columns_of_nulls_alone_are_of_no_type() {
     let batch = of("x", Arc::new(NullArray::new(3)));
     let (bytes, _) = write(&[batch], ParquetOptions::default()).await.unwrap();
