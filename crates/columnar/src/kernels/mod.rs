@@ -5,6 +5,7 @@ pub(super) mod codes;
 pub(super) mod exact_cast;
 pub(super) mod expand;
 pub(super) mod interner;
+pub(super) mod nested_type;
 pub(super) mod prefetch;
 pub(super) mod prefix_key;
 pub(super) mod same;

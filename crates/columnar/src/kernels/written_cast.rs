@@ -3,11 +3,11 @@
 use arrow::{
     array::{Array, ArrayData, ArrayRef, PrimitiveArray, make_array},
     compute::cast_with_options,
-    datatypes::{DataType, Date64Type, FieldRef},
+    datatypes::{DataType, Date64Type},
     error::ArrowError,
 };
 
-use crate::kernels::exact_cast::EXACT;
+use crate::kernels::{exact_cast::EXACT, nested_type::contains_type};
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
@@ -24,20 +24,7 @@ pub(crate) fn written_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, 
 
 /// Returns `true` if a type is, or contains, a date in milliseconds.
 fn has_milliseconds(data_type: &DataType) -> bool {
-    let of_field = |field: &FieldRef| has_milliseconds(field.data_type());
-    match data_type {
-        DataType::Date64 => true,
-        DataType::Dictionary(_, values) => has_milliseconds(values),
-        DataType::RunEndEncoded(_, field)
-        | DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => of_field(field),
-        DataType::Struct(fields) => fields.iter().any(of_field),
-        _ => false,
-    }
+    contains_type(data_type, |found| *found == DataType::Date64)
 }
 
 /// Rounds dates down to the first millisecond of their day: arrow would round towards 1970.

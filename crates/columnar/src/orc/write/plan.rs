@@ -21,6 +21,7 @@ use orc_rust::proto::{self, r#type::Kind as Proto};
 use super::options::{OrcColumnOptions, OrcEncoderOptions, OrcOptions};
 use crate::{
     Error, Result,
+    kernels::nested_type::contains_type,
     orc::tree::{FIELD_TYPE, MAX_DEPTH},
 };
 
@@ -255,19 +256,7 @@ fn is_rebuilt(data_type: &DataType) -> bool {
 
 /// Returns whether a type has values of 0 bytes: arrow's kernels lose their number.
 fn has_empty_values(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::FixedSizeBinary(0) => true,
-        DataType::Dictionary(_, values) => has_empty_values(values),
-        DataType::RunEndEncoded(_, field)
-        | DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => has_empty_values(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_empty_values(field.data_type())),
-        _ => false,
-    }
+    contains_type(data_type, |found| *found == DataType::FixedSizeBinary(0))
 }
 
 /// Returns the field's metadata, without entries that the type itself expresses, and without an extension type whose
