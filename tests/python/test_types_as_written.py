@@ -117,11 +117,17 @@ def test_polars_gets_strings_as_views(tmp_path: Path, monkeypatch: pytest.Monkey
     table = repeated().select(["text", "large", "bytes", "unique"])
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1_000)
     st.write_orc(table, tmp_path / "t.orc")
+    frames = pl.DataFrame
+    schemas: list[pa.Schema] = []
+
+    def recording(batches: Any) -> pl.DataFrame:
+        schemas.append(pa.schema(batches.schema))
+        return frames(batches)
+
+    monkeypatch.setattr(pl, "DataFrame", recording)
     for name in ("t.parquet", "t.orc"):
         assert st.scan(tmp_path / name).to_polars().to_dict(as_series=False) == table.to_pydict()
-        with monkeypatch.context() as patched:
-            patched.setattr(pl, "DataFrame", lambda batches: pa.schema(batches.schema))
-            read: Any = st.scan(tmp_path / name).to_polars()
+        read = schemas.pop()
         assert read.field("text").type == pa.string_view() and read.field("bytes").type == pa.binary_view()
 
 
