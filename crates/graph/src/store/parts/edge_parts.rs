@@ -12,9 +12,10 @@ use arrow::{
     array::{Array, ArrayRef, Int64Array, MutableArrayData, make_array},
     datatypes::FieldRef,
 };
+use futures::FutureExt;
 use smallvec::SmallVec;
 
-use super::edge_part::{EdgePart, EdgePartColumns, EdgePartSource, NeighborRows};
+use super::edge_part::{EdgePart, EdgePartColumns, EdgePartSource, LiveEdgeRanges, NeighborRows};
 use crate::{
     Direction, Result,
     store::{
@@ -59,6 +60,41 @@ impl EdgeParts {
 
     /// Reads the edges of vertices.
     pub(crate) async fn gather(
+        &self,
+        access: Access,
+        direction: Direction,
+        vertices: &[i64],
+        columns: &[EdgePartColumns],
+        fields: &[FieldRef],
+    ) -> Result<EdgeBatch> {
+        match self.gather_resident(direction, vertices, columns, fields)? {
+            Some(gathered) => Ok(gathered),
+            None => self.gather_all(access, direction, vertices, columns, fields).boxed().await,
+        }
+    }
+
+    /// Gathers the edges of vertices if the only part is a base, and everything required is in memory.
+    fn gather_resident(
+        &self,
+        direction: Direction,
+        vertices: &[i64],
+        columns: &[EdgePartColumns],
+        fields: &[FieldRef],
+    ) -> Result<Option<EdgeBatch>> {
+        let Some((part, base, selection)) = self.only_base(columns) else { return Ok(None) };
+        let list = base.list(direction);
+        let Some(slices) = list.slices_cached(vertices).transpose()? else { return Ok(None) };
+        let LiveEdgeRanges { ranges, rows: counts, total } = part.left(direction, slices);
+        if total == 0 {
+            return Ok(Some(EdgeBatch { counts, found: NeighborRows::empty(fields) }));
+        }
+
+        let read = list.read_cached(&ranges, selection).transpose()?;
+        Ok(read.map(|(neighbors, columns)| EdgeBatch { counts, found: NeighborRows { neighbors, columns } }))
+    }
+
+    /// Gathers the edges of vertices from all parts.
+    async fn gather_all(
         &self,
         access: Access,
         direction: Direction,

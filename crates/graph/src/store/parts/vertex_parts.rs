@@ -7,6 +7,7 @@ use arrow::{
     compute::interleave,
     datatypes::FieldRef,
 };
+use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::vertex_part::{VertexPart, VertexPartColumns};
@@ -14,6 +15,7 @@ use crate::{
     Error, Result,
     store::{
         access::{Access, poll_once},
+        base::{BaseColumnSelection, vertices::VertexBase},
         budgeted::Budgeted,
         delta::{
             deletion::DeletionSet,
@@ -135,17 +137,14 @@ impl VertexParts {
 
     /// Returns [`Self::take`] if everything required is in memory.
     pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<ColumnArrays>> {
-        // Most types have a single base, and no patches.
-        if let ([VertexPart::Base(base)], [VertexPartColumns::Base(selection)], []) =
-            (self.parts.as_slice(), of.parts.as_slice(), self.patches.as_slice())
-        {
+        if let Some((base, selection)) = self.only_base(of) {
             return match self.check(indexes) {
                 Ok(()) => Some(base.take_cached(indexes, selection)?.map(Into::into)),
                 Err(error) => Some(Err(error)),
             };
         }
 
-        poll_once(pin!(self.take(Access::Resident, indexes, of)))
+        poll_once(pin!(self.take_all(Access::Resident, indexes, of)))
     }
 
     /// Reads columns of these vertices, in this order and with repetitions.
@@ -159,6 +158,22 @@ impl VertexParts {
         indexes: &[i64],
         of: &VertexSelection,
     ) -> Result<ColumnArrays> {
+        match self.take_cached(indexes, of) {
+            Some(taken) => taken,
+            None => self.take_all(access, indexes, of).boxed().await,
+        }
+    }
+
+    /// Returns the only part and its columns if it is a base without patches, as in most stores.
+    fn only_base<'a>(&'a self, of: &'a VertexSelection) -> Option<(&'a VertexBase, &'a BaseColumnSelection)> {
+        match (self.parts.as_slice(), of.parts.as_slice(), self.patches.as_slice()) {
+            ([VertexPart::Base(base)], [VertexPartColumns::Base(selection)], []) => Some((base, selection)),
+            _ => None,
+        }
+    }
+
+    /// Takes columns from all parts, then applies patches.
+    async fn take_all(&self, access: Access, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
         self.check(indexes)?;
         let (shares, rows) = self.group_by_part(indexes);
         let parts = shares.iter().filter_map(|share| {
