@@ -99,6 +99,6 @@ pub use timing::duration::{ParseDurationError, format_duration, parse_duration, 
 pub use timing::latency::{LatencyCounts, LatencyHistogram};
 pub use timing::steady_instant::SteadyInstant;
 pub use upload::staging::{UnfinishedUpload, UploadedPart};
-pub use upload::{Completion, JoinCheck, is_reserved_key};
+pub use upload::{Completion, JoinCheck, JoinMismatchError, is_reserved_key};
 pub use versions::ListedObject;
 pub use versions::freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat};
