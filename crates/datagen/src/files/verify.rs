@@ -38,7 +38,11 @@ pub struct Verdict {
 }
 
 /// Reads back all files of the runs in `output`: first their sizes and bytes, then their rows, through the reader of
-/// their format. Passes the verdict on each to `observe`. Fails with [`Error::Manifest`] if there is no run.
+/// their format. Passes the verdict on each to `observe`.
+///
+/// # Errors
+///
+/// [`Error::Manifest`] if there is no run.
 pub fn verify<'a>(
     output: &'a Output,
     observe: impl FnMut(&Verdict) + Send + 'a,
