@@ -152,7 +152,7 @@ def test_keys_and_rules_are_read_again_on_sighup(start_in: Callable[..., Node], 
 
     config.write_text("[[bucket]]\nurl = 7\n")
     node.process.send_signal(signal.SIGHUP)
-    wait_for("the refusal", lambda: "the former one stays" in node.log())
+    wait_for("the refusal", lambda: "the previous one stays in use" in node.log())
     assert s3_client(node.endpoint, added.id, added.secret).get_object(Bucket="lake", Key="a")["ContentLength"] == 1
 
 

@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashSet,
+    error::Error,
     sync::{Arc, OnceLock},
 };
 
@@ -57,14 +58,14 @@ fn by_known_types(text: &[u8], delimiter: u8) {
     assert_eq!(again.expect("it was written"), rows);
 }
 
-fn read(text: &[u8], delimiter: u8, schema: &SchemaRef) -> Result<RecordBatch, String> {
+fn read(text: &[u8], delimiter: u8, schema: &SchemaRef) -> Result<RecordBatch, Box<dyn Error>> {
     let mut reader = CsvReader::with_delimiter(text, delimiter, 7)?;
     reader.select(schema)?;
     let mut batches = Vec::new();
     while let Some(batch) = reader.next_batch()? {
         batches.push(batch);
     }
-    concat_batches(schema, &batches).map_err(|error| error.to_string())
+    Ok(concat_batches(schema, &batches)?)
 }
 
 /// The rows as CSV; `None` if a value has no text.

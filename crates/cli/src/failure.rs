@@ -4,11 +4,10 @@ use std::{error::Error as StdError, fmt, io, sync::Arc};
 
 use anyhow::Error;
 use arrow::error::ArrowError;
-use strsim::osa_distance;
 use stylobate_server::ServerError;
 #[cfg(feature = "sql")]
 use stylobate_server::SqlClientError;
-use stylobate_storage::redacted;
+use stylobate_storage::{nearest_name, redacted};
 
 use crate::out::ReaderGone;
 
@@ -147,7 +146,7 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     let stylobate_columnar::Error::NoSuchColumn { column, available } = error else { return None };
     let names: Vec<&str> = available.split(", ").collect();
 
-    Some(match nearest(column, &names) {
+    Some(match nearest_name(column, names.iter().copied()) {
         Some(name) => format!("no column {column}; did you mean {name}?"),
         None if names.len() > MAX_LISTED_COLUMNS => {
             let first = &names[..MAX_LISTED_COLUMNS];
@@ -176,23 +175,8 @@ fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
         _ => return None,
     };
 
-    let meant = nearest(asked, &available.split(", ").collect::<Vec<_>>())?;
+    let meant = nearest_name(asked, available.split(", "))?;
     Some(format!("{unknown}; did you mean {meant}?"))
-}
-
-/// Returns the most similar name, if it differs only in case, in one of every three characters, or in the enclosing
-/// struct.
-pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    let lower = name.to_lowercase();
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    let distances = names.iter().map(|known| {
-        let whole = osa_distance(&lower, &known.to_lowercase());
-        let inner = if last(known) == lower { 1 } else { usize::MAX };
-        (whole.min(inner), *known)
-    });
-
-    let (distance, known) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance <= (name.chars().count() / 3).max(1)).then_some(known)
 }
 
 #[cfg(test)]

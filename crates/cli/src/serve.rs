@@ -156,12 +156,12 @@ async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Op
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays");
+                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the previous one stays in use");
             }
         }
 
         if let Some(Err(error)) = tls.as_ref().map(|tls| tls.reload()) {
-            tracing::error!(%error, "SIGHUP: the certificate cannot be used; the former one stays");
+            tracing::error!(%error, "SIGHUP: the certificate cannot be used; the previous one stays in use");
         }
 
         service_manager::notify("READY=1");

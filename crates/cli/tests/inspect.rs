@@ -13,7 +13,7 @@ use parquet::{
 use serde_json::Value;
 
 use self::files::{
-    fails, numbers, people, stylobate, succeeds, write_orc, write_parquet, write_parquet_with,
+    fails, numbers, people, redacted, stylobate, succeeds, write_orc, write_parquet, write_parquet_with,
 };
 
 fn write_numbers(path: &Path) {
@@ -45,6 +45,32 @@ fn line<'a>(text: &'a str, start: &str) -> &'a str {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let found = text.lines().find(|line| words(line).starts_with(start));
     found.unwrap_or_else(|| panic!("no line {start} in\n{text}"))
+}
+
+/// Writes `sales.parquet` with two row groups, and `sales.orc`. Neither is compressed, so that sizes depend on no codec.
+fn folder_with_sales() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "id,city,price,day\n1,Oslo,1.5,2024-01-01\n2,Oslo,,2024-01-02\n3,Rome,-0.25,2024-01-03\n";
+    fs::write(folder.path().join("sales.csv"), rows).unwrap();
+
+    let convert = ["convert", "--quiet", "--compression", "none", "sales.csv"];
+    succeeds(folder.path(), &[&convert[..], &["sales.parquet", "--row-group-rows", "2"]].concat());
+    succeeds(folder.path(), &[&convert[..], &["sales.orc"]].concat());
+    folder
+}
+
+#[test]
+fn all_that_is_shown_of_parquet_and_orc_is_as_reviewed() {
+    let folder = folder_with_sales();
+    for (name, file, form) in [
+        ("parquet_text", "sales.parquet", "--row-groups"),
+        ("parquet_json", "sales.parquet", "--json"),
+        ("orc_text", "sales.orc", "--row-groups"),
+        ("orc_json", "sales.orc", "--json"),
+    ] {
+        let text = succeeds(folder.path(), &["inspect", file, form]);
+        insta::assert_snapshot!(name, redacted(folder.path(), &text));
+    }
 }
 
 #[test]

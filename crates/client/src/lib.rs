@@ -28,6 +28,8 @@
 //! - `object_store`: `ClusterStore`, a client that asks the homes directly: an `object_store::ObjectStore` of a
 //!   bucket.
 
+#![deny(clippy::indexing_slicing)]
+
 mod address;
 mod discovery;
 mod door;

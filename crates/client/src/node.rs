@@ -15,7 +15,11 @@ use crate::{
 pub struct NodeId(String);
 
 impl NodeId {
-    /// Creates an id. Fails with [`Error::InvalidId`].
+    /// Creates an id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidId`] if the text is empty, too long, or has other characters.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
@@ -58,7 +62,11 @@ impl FromStr for NodeId {
 pub struct NodeWeight(NonZeroU16);
 
 impl NodeWeight {
-    /// Creates a weight. Fails with [`Error::InvalidWeight`].
+    /// Creates a weight.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidWeight`] if it is not from 1 to 65,535.
     pub fn new(weight: u64) -> Result<Self> {
         let valid = u16::try_from(weight).ok().and_then(NonZeroU16::new);
         valid.map(Self).ok_or_else(|| Error::InvalidWeight { text: weight.to_string() })

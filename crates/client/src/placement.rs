@@ -112,15 +112,15 @@ impl ClusterView {
     }
 
     /// Returns the donor: the node that may hold the pages of a stripe from an earlier view, for a home to ask on a
-    /// miss. This is a draining node that would otherwise be the home, or else the home in the `former` view. `None`
+    /// miss. This is a draining node that would otherwise be the home, or else the home in the `previous` view. `None`
     /// if that is the home itself, or is down.
-    pub fn donor<'v>(&'v self, former: Option<&'v Self>, key: StripeKey) -> Option<&'v ClusterNode> {
+    pub fn donor<'v>(&'v self, previous: Option<&'v Self>, key: StripeKey) -> Option<&'v ClusterNode> {
         let leaving = self.best(key, 1, |state| state != NodeState::Down).pop();
         if let Some(leaving) = leaving.filter(|node| node.state() == NodeState::Draining) {
             return Some(leaving);
         }
 
-        let before = former?.home(key)?;
+        let before = previous?.home(key)?;
         let known = self.node(before.id().as_str());
         let is_home = self.home(key).is_some_and(|home| home.id() == before.id());
         let is_down = known.is_some_and(|node| node.state() == NodeState::Down);
@@ -323,27 +323,27 @@ mod tests {
     }
 
     #[test]
-    fn the_donor_is_the_former_home() {
+    fn the_donor_is_the_previous_home() {
         let three = view(["a", "b", "c"].map(|id| node(id, 1)));
         let four = view(["a", "b", "c", "d"].map(|id| node(id, 1)));
         let mut keys = (0..).map(|stripe| PathHash::of("lake", "t").stripe(stripe));
         let key = keys.find(|key| four.home(*key).unwrap().id().as_str() == "d").unwrap();
         let before = three.home(key).unwrap().id().as_str();
-        let donor = |view: &ClusterView, former: Option<&ClusterView>| {
-            view.donor(former, key).map(|node| node.id().to_string())
+        let donor = |view: &ClusterView, previous: Option<&ClusterView>| {
+            view.donor(previous, key).map(|node| node.id().to_string())
         };
 
         assert_eq!(donor(&four, Some(&three)).as_deref(), Some(before), "d joined");
         assert_eq!(donor(&four, None), None);
-        assert_eq!(donor(&four, Some(&four)), None, "its home is its former home");
+        assert_eq!(donor(&four, Some(&four)), None, "its home is its previous home");
         assert_eq!(donor(&in_state(&four, before, NodeState::Down), Some(&three)), None);
         assert_eq!(donor(&three, Some(&four)).as_deref(), Some("d"), "d left, and may still answer");
 
         // While it drains, it is the donor, even if other nodes join and leave in the meantime.
         let draining = in_state(&four, "d", NodeState::Draining);
         assert_eq!(draining.home(key).unwrap().id().as_str(), before);
-        for former in [None, Some(&three), Some(&four), Some(&draining)] {
-            assert_eq!(donor(&draining, former).as_deref(), Some("d"));
+        for previous in [None, Some(&three), Some(&four), Some(&draining)] {
+            assert_eq!(donor(&draining, previous).as_deref(), Some("d"));
         }
 
         // A home that was down gets pages that its deputy fetched in the meantime.

@@ -24,7 +24,9 @@ pub struct ClusterView {
 impl ClusterView {
     /// Creates a view; the order of the nodes does not matter.
     ///
-    /// Fails with [`Error::NoNodes`], [`Error::DuplicateId`] or [`Error::DuplicateAddress`].
+    /// # Errors
+    ///
+    /// [`Error::NoNodes`], and [`Error::DuplicateId`] or [`Error::DuplicateAddress`] if two nodes share one.
     pub fn new(nodes: impl IntoIterator<Item = ClusterNode>) -> Result<Self> {
         let mut nodes: Vec<ClusterNode> = nodes.into_iter().collect();
         let Some(weight) = nodes.first().map(ClusterNode::weight) else { return Err(Error::NoNodes) };

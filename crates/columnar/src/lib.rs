@@ -72,7 +72,7 @@ mod written;
 pub use cache::Cache;
 pub use cache::stats::{ColumnStats, ColumnsUse};
 pub use csv::text_file::TextKind;
-pub use csv::{CsvEncoder, CsvReader};
+pub use csv::{CsvEncoder, CsvError, CsvReader};
 pub use dataset::{
     DatasetMode, DatasetOptions, DatasetWriter, TableOutput, UnknownDatasetModeError, WrittenDataset,
 };

@@ -46,6 +46,8 @@
 //! `runtime`, errors in `error`, contexts in `session`, states of single queries in `engine`, tokens in
 //! `placeholders`, joins in `yielding`, aggregations in `aggregate`.
 
+#![deny(clippy::indexing_slicing)]
+
 mod aggregate;
 mod catalog;
 #[cfg(feature = "distributed")]

@@ -15,6 +15,7 @@ use datafusion::{
     },
 };
 use stylobate_columnar::Cache;
+use stylobate_storage::nearest_name;
 
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
@@ -326,7 +327,7 @@ impl SqlSession {
         let table = table.strip_prefix("datafusion.").unwrap_or(table);
         let table = table.strip_prefix("public.").unwrap_or(table).to_owned();
         let names = self.table_names();
-        let hint = match nearest(&table, &names) {
+        let hint = match nearest_name(&table, names.iter().map(String::as_str)) {
             Some(name) if name.to_lowercase() == table => {
                 format!("write its name in double quotes: \"{name}\"")
             }
@@ -345,13 +346,6 @@ impl fmt::Debug for SqlSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqlSession").field("tables", &self.table_names()).finish_non_exhaustive()
     }
-}
-
-/// Returns the most similar name, if any is similar enough.
-fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
-    let distance = |known: &String| strsim::osa_distance(&name.to_lowercase(), &known.to_lowercase());
-    let known = names.iter().min_by_key(|known| distance(known))?;
-    (distance(known) <= (name.chars().count() / 3).max(1)).then_some(known)
 }
 
 /// A parsed statement.

@@ -23,6 +23,8 @@ use arrow::{
 };
 use twox_hash::XxHash3_64;
 
+use crate::{Error, Result};
+
 /// The hash of null.
 const NULL: u64 = 0x5374_796C_6F62_6174;
 
@@ -48,14 +50,20 @@ impl Checksums {
         sums
     }
 
-    /// Adds the rows of a batch with the same columns as the earlier ones. Fails with a reason if a column has a type
-    /// that no table uses.
-    pub fn add(&mut self, batch: &RecordBatch) -> Result<(), String> {
+    /// Adds the rows of a batch with the same columns as the earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoChecksum`] if a column has a type that no table uses.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         self.columns.resize_with(batch.num_columns().max(self.columns.len()), ColumnChecksum::default);
         for ((column, array), field) in
             self.columns.iter_mut().zip(batch.columns()).zip(batch.schema_ref().fields())
         {
-            column.add(array).map_err(|reason| format!("column {}: {reason}", field.name()))?;
+            column.add(array).map_err(|UnhashedType(data_type)| Error::NoChecksum {
+                column: field.name().clone(),
+                data_type,
+            })?;
         }
         self.rows += batch.num_rows() as u64;
         Ok(())
@@ -89,8 +97,11 @@ impl Checksums {
     }
 }
 
+/// A type that no table uses: its values have no hashes.
+struct UnhashedType(DataType);
+
 impl ColumnChecksum {
-    fn add(&mut self, array: &ArrayRef) -> Result<(), String> {
+    fn add(&mut self, array: &ArrayRef) -> Result<(), UnhashedType> {
         let added = match array.as_any_dictionary_opt() {
             None => sum(array)?,
             Some(dictionary) => {
@@ -101,7 +112,7 @@ impl ColumnChecksum {
                 };
                 downcast_dictionary_array!(
                     array => sum_of_keys(array.keys(), hashes),
-                    other => return Err(format!("{other} has no checksum"))
+                    other => return Err(UnhashedType(other.clone()))
                 )
             }
         };
@@ -122,19 +133,19 @@ where
 }
 
 /// Returns the sum of the hashes of an array's values.
-fn sum(array: &ArrayRef) -> Result<u64, String> {
+fn sum(array: &ArrayRef) -> Result<u64, UnhashedType> {
     let mut sum = 0_u64;
     each_hash(array, |hash| sum = sum.wrapping_add(hash))?;
     Ok(sum)
 }
 
-fn hashes(array: &ArrayRef) -> Result<Vec<u64>, String> {
+fn hashes(array: &ArrayRef) -> Result<Vec<u64>, UnhashedType> {
     let mut hashes = Vec::with_capacity(array.len());
     each_hash(array, |hash| hashes.push(hash))?;
     Ok(hashes)
 }
 
-fn each_hash(array: &ArrayRef, each: impl FnMut(u64)) -> Result<(), String> {
+fn each_hash(array: &ArrayRef, each: impl FnMut(u64)) -> Result<(), UnhashedType> {
     match array.data_type() {
         DataType::Int32 => numbers(array.as_primitive::<Int32Type>(), i64::from, each),
         DataType::Int64 => numbers(array.as_primitive::<Int64Type>(), |number| number, each),
@@ -154,7 +165,7 @@ fn each_hash(array: &ArrayRef, each: impl FnMut(u64)) -> Result<(), String> {
         DataType::Utf8 => texts(array.as_string::<i32>().iter(), each),
         DataType::LargeUtf8 => texts(array.as_string::<i64>().iter(), each),
         DataType::Utf8View => texts(array.as_string_view().iter(), each),
-        other => return Err(format!("{other} has no checksum")),
+        other => return Err(UnhashedType(other.clone())),
     }
     Ok(())
 }
@@ -202,7 +213,7 @@ mod tests {
 
     use arrow::{
         array::{
-            Date32Array, Decimal128Array, DictionaryArray, Int32Array, Int64Array, StringArray,
+            Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
             StringViewArray,
         },
         compute::{cast, concat, take},
@@ -262,6 +273,14 @@ mod tests {
         assert_eq!(sums(&[Arc::new(Int32Array::from(vec![Some(-7), None, Some(1_700)]))]), expected);
         assert_eq!(sums(&[Arc::new(Decimal128Array::from(vec![Some(-7), None, Some(1_700)]))]), expected);
         assert_eq!(sums(&[Arc::new(Date32Array::from(vec![Some(-7), None, Some(1_700)]))]), expected);
+    }
+
+    #[test]
+    fn a_column_of_a_type_without_a_checksum_is_named() {
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+        let batch = RecordBatch::try_from_iter([("x", floats)]).unwrap();
+        let error = Checksums::default().add(&batch).unwrap_err();
+        assert_eq!(error.to_string(), "column x: Float64 has no checksum");
     }
 
     #[test]

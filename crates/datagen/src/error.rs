@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::error::ArrowError;
+use arrow::{datatypes::DataType, error::ArrowError};
 use stylobate_storage::BlockingWorkError;
 
 use crate::Benchmark;
@@ -52,6 +52,15 @@ pub enum Error {
         table: &'static str,
         /// The generator's message.
         reason: String,
+    },
+
+    /// The column has a type that no table uses, and thus no checksum. Leave it out.
+    #[error("column {column}: {data_type} has no checksum")]
+    NoChecksum {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
     },
 
     /// The output contains other files. Choose an empty one, or overwrite.

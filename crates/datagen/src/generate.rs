@@ -67,8 +67,11 @@ impl GenerateRequest {
         Self { run, threads, overwrite: false }
     }
 
-    /// Limits the run to these tables, generated in the benchmark's order. Fails with [`Error::NoSuchTable`].
-    /// Default: [`Benchmark::tables`].
+    /// Limits the run to these tables, generated in the benchmark's order. Default: [`Benchmark::tables`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchTable`] if the benchmark lacks one of them.
     pub fn with_tables<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
         let tables = names.iter().map(|name| self.run.benchmark.table(name.as_ref()));
         let tables: Vec<Table> = tables.collect::<Result<_>>()?;
@@ -85,7 +88,11 @@ impl GenerateRequest {
     }
 
     /// Generates a file for each of `parts` parts, or for one of them. Tables too small to be divided belong to part
-    /// 1. Fails with [`Error::Part`]. Default: one part.
+    /// 1. Default: one part.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Part`] if there is no such part.
     pub fn with_parts(mut self, parts: u32, part: Option<u32>) -> Result<Self> {
         Part::new(part.unwrap_or(1), parts)?;
         (self.run.parts, self.run.part) = (parts, part);

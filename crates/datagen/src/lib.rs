@@ -15,6 +15,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+#![deny(clippy::indexing_slicing)]
+
 mod benchmark;
 mod checksum;
 mod chunk;

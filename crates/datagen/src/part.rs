@@ -16,7 +16,11 @@ impl Part {
     /// The whole table.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Creates part `number` of `of`. Fails with [`Error::Part`].
+    /// Creates part `number` of `of`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Part`] if `of` or `number` is out of range.
     pub fn new(number: u32, of: u32) -> Result<Self> {
         let wrong = |reason: String| Error::Part { number, of, reason };
         if !(1..=MAX_PARTS).contains(&of) {

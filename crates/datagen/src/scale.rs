@@ -17,7 +17,11 @@ const MAX: f64 = 100_000.0;
 pub struct Scale(f64);
 
 impl Scale {
-    /// Creates a scale from 0.001 to 100,000. Fails with [`Error::Scale`].
+    /// Creates a scale from 0.001 to 100,000.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Scale`] if the factor is out of range.
     pub fn new(factor: f64) -> Result<Self> {
         if (MIN..=MAX).contains(&factor) { Ok(Self(factor)) } else { Err(wrong(&factor.to_string())) }
     }

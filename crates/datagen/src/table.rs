@@ -44,7 +44,11 @@ impl Benchmark {
         tables
     }
 
-    /// Returns the table with this name. Fails with [`Error::NoSuchTable`].
+    /// Returns the table with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchTable`] if there is none.
     pub fn table(self, name: &str) -> Result<Table> {
         let tables = self.all_tables();
         tables.iter().find(|table| table.name() == name).copied().ok_or_else(|| Error::NoSuchTable {

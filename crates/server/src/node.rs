@@ -194,10 +194,12 @@ impl Node {
         self.admin_keys.read().clone()
     }
 
-    /// Applies access keys and bucket rules from a reloaded configuration. Requests in progress keep the former ones.
+    /// Applies access keys and bucket rules from a reloaded configuration. Requests in progress keep the previous ones.
     /// Returns the other differences, which a running node cannot apply.
     ///
-    /// Fails with [`ServerError::Exposed`](crate::ServerError::Exposed) if a node without keys would listen beyond
+    /// # Errors
+    ///
+    /// [`ServerError::Exposed`](crate::ServerError::Exposed) if a node without keys would listen beyond
     /// loopback; the configuration then remains unchanged.
     pub fn reload(&self, config: &NodeConfig) -> Result<Vec<String>> {
         config.check_exposure()?;
@@ -223,7 +225,7 @@ impl Node {
 
         // The doors are already bound, possibly beyond loopback.
         if config.access_keys.is_empty() && !self.keys().is_empty() {
-            left.push("there are no access keys any more: the former ones stay".to_owned());
+            left.push("there are no access keys any more: the previous ones stay in use".to_owned());
             return Ok(left);
         }
         *self.keys.write() = Arc::new(AccessKeys::new(&config.access_keys));

@@ -79,9 +79,10 @@ struct DoorListener {
 impl Doors {
     /// Binds the configured addresses; port 0 takes any free port.
     ///
-    /// Fails with [`ServerError::Exposed`] for an address beyond loopback if there are no access keys, with
-    /// [`ServerError::OwnDoor`] if an origin is the S3 door itself, with [`ServerError::PortInUse`] and with
-    /// [`ServerError::Bind`].
+    /// # Errors
+    ///
+    /// [`ServerError::Exposed`] for an address beyond loopback if there are no access keys, [`ServerError::OwnDoor`] if
+    /// an origin is the S3 door itself, [`ServerError::PortInUse`], and [`ServerError::Bind`].
     #[boxed]
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
         config.check_exposure()?;

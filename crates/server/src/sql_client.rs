@@ -103,7 +103,9 @@ impl SqlClient {
     /// Connects to the node at `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`, with the token of an access key if the
     /// node has keys. With TLS, the node's certificate must be issued by an authority that the system trusts.
     ///
-    /// Fails with [`SqlClientError::Url`] and [`SqlClientError::Unreachable`].
+    /// # Errors
+    ///
+    /// [`SqlClientError::Url`] and [`SqlClientError::Unreachable`].
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self> {
         let endpoint = endpoint(url).map_err(|reason| SqlClientError::Url { url: url.to_owned(), reason })?;
         let connected = endpoint.connect_with_connector(http2_connector(None)).await;
@@ -115,8 +117,10 @@ impl SqlClient {
 
     /// Runs a statement that returns rows.
     ///
-    /// Fails with [`SqlClientError::Refused`], [`SqlClientError::Statement`], [`SqlClientError::Failed`] and
-    /// [`SqlClientError::Unreachable`]. The stream may fail with the same errors.
+    /// # Errors
+    ///
+    /// [`SqlClientError::Refused`], [`SqlClientError::Statement`], [`SqlClientError::Failed`] and
+    /// [`SqlClientError::Unreachable`], also from the stream.
     pub async fn run(&self, sql: &str) -> Result<SqlClientRows> {
         let mut client = self.client();
         let flight = client.execute(sql.to_owned(), None).await.map_err(|error| self.failed(error))?;

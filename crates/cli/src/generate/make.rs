@@ -11,11 +11,11 @@ use stylobate_columnar::WriteFormat;
 use stylobate_datagen::{
     Benchmark, Error as DatagenError, Event, FileFormat, GenerateRequest, Output, Scale,
 };
-use stylobate_storage::{Durability, SinkKind, SinkOptions};
+use stylobate_storage::{Durability, SinkKind, SinkOptions, nearest_name};
 
 use crate::{
     allocator::minimize_memory,
-    failure::{nearest, usage},
+    failure::usage,
     rows::{ProgressDisplay, format_parser, grouped, option, until_stopped},
     table,
 };
@@ -251,10 +251,12 @@ fn in_words(error: DatagenError) -> Error {
         DatagenError::Occupied { .. } => {
             usage(format!("{error}: give another place, or --force to replace what is there"))
         }
-        DatagenError::NoSuchTable { benchmark, name, available } => match nearest(name, available) {
-            Some(meant) => usage(format!("{benchmark} has no table {name}; did you mean {meant}?")),
-            None => error.into(),
-        },
+        DatagenError::NoSuchTable { benchmark, name, available } => {
+            match nearest_name(name, available.iter().copied()) {
+                Some(meant) => usage(format!("{benchmark} has no table {name}; did you mean {meant}?")),
+                None => error.into(),
+            }
+        }
         _ => error.into(),
     }
 }

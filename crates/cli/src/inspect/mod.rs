@@ -10,11 +10,11 @@ use anyhow::Result;
 use clap::Args;
 use futures::StreamExt;
 use stylobate_columnar::{Error, Inspection, SchemaNode, Source, inspect_all};
-use stylobate_storage::ByteSize;
+use stylobate_storage::{ByteSize, nearest_name};
 
 use self::{files::InspectionOverview, picture::InspectionPicture};
 use crate::{
-    failure::{nearest, usage},
+    failure::usage,
     out::out,
     rows::{OverwriteMode, RowDestination, open_cache, option, until_stopped},
     table,
@@ -192,9 +192,10 @@ impl InspectArgs {
     fn chosen(&self, mut inspection: Inspection) -> Result<Inspection> {
         for wanted in &self.columns {
             if !inspection.columns.iter().any(|column| is_within(&column.name, wanted)) {
-                let names: Vec<_> = inspection.columns.iter().map(|column| column.name.as_str()).collect();
-                let hint =
-                    nearest(wanted, &names).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+                let names = inspection.columns.iter().map(|column| column.name.as_str());
+                let hint = nearest_name(wanted, names)
+                    .map(|name| format!("; did you mean {name}?"))
+                    .unwrap_or_default();
                 return Err(usage(format!("{}: no column {wanted}{hint}", inspection.object)));
             }
         }

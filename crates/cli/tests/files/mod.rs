@@ -50,6 +50,12 @@ fn failure(output: &Output, code: i32, args: &[&str]) -> String {
     error.trim().to_owned()
 }
 
+/// Replaces what differs between runs: the path of the folder, and the version of the command.
+pub(crate) fn redacted(folder: &Path, text: &str) -> String {
+    let path = folder.canonicalize().unwrap();
+    text.replace(path.to_str().unwrap(), "/folder").replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}
+
 /// Returns the sorted names of the files in a folder.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();

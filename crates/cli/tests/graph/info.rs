@@ -1,10 +1,26 @@
 //! `stylobate graph info`.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::{described, graph, graph_fails, known, raw, samples, temporary};
 
 const LDBC: &str = "ldbc_sample/parquet/ldbc_sample.graph.yml";
+
+#[test]
+fn all_that_is_shown_of_a_graph_is_as_reviewed() {
+    let folder = temporary();
+    fs::write(folder.path().join("people.csv"), "id,name,age\n7,Al,20\n8,Bo,31\n9,Cy,\n").unwrap();
+    fs::write(folder.path().join("knows.csv"), "src,dst,since\n7,8,2001\n9,7,\n7,9,2020\n").unwrap();
+    let vertices = ["--vertices", "person=people.csv:id"];
+    let edges = ["--edges", "person_knows_person=knows.csv"];
+    let import = ["import", "--quiet", "--name", "social", "--output", "social"];
+    graph(folder.path(), &[&import[..], &vertices, &edges].concat());
+
+    insta::assert_snapshot!("text", graph(folder.path(), &["info", "social"]));
+    insta::assert_snapshot!("json", graph(folder.path(), &["info", "social", "--json"]));
+}
 
 #[test]
 fn a_picture_shows_types_properties_and_files() {

@@ -3,9 +3,10 @@
 //! Everywhere an empty field is null, and `""` an empty string.
 
 mod encoder;
+mod error;
 mod reader;
 mod record;
 pub(super) mod text_file;
 
 pub(crate) use self::record::{CsvDialect, CsvFieldKind, CsvRecords, RecordError};
-pub use self::{encoder::CsvEncoder, reader::CsvReader};
+pub use self::{encoder::CsvEncoder, error::CsvError, reader::CsvReader};

@@ -9,10 +9,10 @@ use arrow::{
     datatypes::{DataType, Schema, SchemaRef},
 };
 
-use super::{CsvDialect, CsvFieldKind, CsvRecords, RecordError};
+use super::{CsvDialect, CsvError, CsvFieldKind, CsvRecords};
 use crate::kernels::exact_cast::EXACT;
 
-/// Reader of records in batches. Errors are reasons without the name of the file, which the caller adds.
+/// Reader of records in batches.
 #[derive(Debug)]
 pub struct CsvReader<R> {
     records: CsvRecords<R>,
@@ -27,22 +27,32 @@ pub struct CsvReader<R> {
 
 impl<R: Read> CsvReader<R> {
     /// Reads the header. There are no columns until [`Self::select`] is called.
-    pub fn new(input: R, batch_rows: usize) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// [`CsvError::Read`], [`CsvError::Syntax`], and [`CsvError::Header`] if the input is empty or its header is not
+    /// UTF-8.
+    pub fn new(input: R, batch_rows: usize) -> Result<Self, CsvError> {
         Self::with_delimiter(input, b',', batch_rows)
     }
 
     /// Reads the header of fields separated by `delimiter`, which must be neither a quote nor a line end.
-    pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::new`], and [`CsvError::Delimiter`].
+    pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, CsvError> {
         let dialect = CsvDialect { max_record_bytes: usize::MAX, ..CsvDialect::with_delimiter(delimiter) };
-        dialect.check()?;
+        dialect.check().map_err(|reason| CsvError::Delimiter { reason })?;
+
         let mut records = CsvRecords::new(input, dialect);
-        if !records.next().map_err(in_words)? {
-            return Err("no header".to_owned());
+        if !records.next()? {
+            return Err(CsvError::Header { reason: "no header" });
         }
 
         let name = |(_, field): (CsvFieldKind, &[u8])| match std::str::from_utf8(field) {
             Ok(name) => Ok(name.to_owned()),
-            Err(_) => Err("a header that is not UTF-8".to_owned()),
+            Err(_) => Err(CsvError::Header { reason: "a header that is not UTF-8" }),
         };
 
         let header: Vec<String> = records.fields().map(name).collect::<Result<_, _>>()?;
@@ -63,7 +73,11 @@ impl<R: Read> CsvReader<R> {
     }
 
     /// Selects the columns to read and their types; dictionaries and views are read as plain strings.
-    pub fn select(&mut self, schema: &SchemaRef) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// [`CsvError::NoSuchColumn`] if the header lacks one of them.
+    pub fn select(&mut self, schema: &SchemaRef) -> Result<(), CsvError> {
         let plain = |data_type: &DataType| match data_type {
             DataType::Dictionary(..) | DataType::Utf8View => DataType::Utf8,
             other => other.clone(),
@@ -76,18 +90,25 @@ impl<R: Read> CsvReader<R> {
         self.targets = vec![None; self.header.len()];
         for (column, field) in schema.fields().iter().enumerate() {
             let place = self.header.iter().position(|name| name == field.name());
-            let target = place.and_then(|place| self.targets.get_mut(place));
-            *target.ok_or_else(|| format!("its header has no column {}", field.name()))? = Some(column);
+            let Some(target) = place.and_then(|place| self.targets.get_mut(place)) else {
+                return Err(CsvError::NoSuchColumn { column: field.name().clone() });
+            };
+            *target = Some(column);
         }
 
         Ok(())
     }
 
     /// Reads the next rows; `None` after the last.
-    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
+    ///
+    /// # Errors
+    ///
+    /// [`CsvError::Read`] and [`CsvError::Syntax`]; [`CsvError::Row`] for a record that does not match the header,
+    /// [`CsvError::Value`] for a value of another type, [`CsvError::Batch`] for nulls in a column that may have none.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, CsvError> {
         let mut rows = 0;
-        while rows < self.batch_rows && self.records.next().map_err(in_words)? {
-            self.take_record().map_err(|reason| format!("row {}: {reason}", self.rows))?;
+        while rows < self.batch_rows && self.records.next()? {
+            self.take_record().map_err(|reason| CsvError::Row { row: self.rows, reason })?;
             self.rows += 1;
             rows += 1;
         }
@@ -100,15 +121,16 @@ impl<R: Read> CsvReader<R> {
         let columns = columns.map(|(column, field)| {
             let text: ArrayRef = Arc::new(column.finish());
             cast_with_options(&text, field.data_type(), &EXACT)
-                .map_err(|error| format!("column {}: {error}", field.name()))
+                .map_err(|source| CsvError::Value { column: field.name().clone(), source })
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
 
-        batch.map(Some).map_err(|error| error.to_string())
+        batch.map(Some).map_err(CsvError::Batch)
     }
 
+    /// Appends the fields of the current record to their columns. The error is a reason without the row.
     fn take_record(&mut self) -> Result<(), String> {
         if self.records.len() != self.targets.len() {
             return Err(format!("{} fields, not {}", self.records.len(), self.targets.len()));
@@ -119,13 +141,6 @@ impl<R: Read> CsvReader<R> {
             column.append_option(text.map_err(|_| "text that is not UTF-8".to_owned())?);
         }
         Ok(())
-    }
-}
-
-fn in_words(error: RecordError) -> String {
-    match error {
-        RecordError::Read(error) => error.to_string(),
-        RecordError::Syntax { line, reason } => format!("line {line}: {reason}"),
     }
 }
 
@@ -140,7 +155,7 @@ mod tests {
     use super::*;
     use crate::CsvEncoder;
 
-    fn read(text: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String> {
+    fn read(text: &[u8], schema: &SchemaRef) -> Result<RecordBatch, CsvError> {
         let mut reader = CsvReader::new(text, 3)?;
         reader.select(schema)?;
         let mut batches = Vec::new();
@@ -245,5 +260,19 @@ mod tests {
             assert!(read(text.as_bytes(), &schema).is_err(), "{text:?}");
         }
         assert!(read(b"a,b\n1,\xFF\n", &schema).is_err());
+    }
+
+    #[test]
+    fn an_error_tells_its_cause_and_where_it_is() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false)]));
+        let error = |text: &str| read(text.as_bytes(), &schema).unwrap_err();
+
+        assert!(matches!(error(""), CsvError::Header { .. }));
+        assert!(matches!(error("b\n"), CsvError::NoSuchColumn { column } if column == "a"));
+        assert!(matches!(error("a\n1\n\"2"), CsvError::Syntax { line: 3, .. }));
+        assert!(matches!(error("a\n1\n2,3\n"), CsvError::Row { row: 1, .. }));
+        assert!(matches!(error("a\nx\n"), CsvError::Value { column, .. } if column == "a"));
+        assert!(matches!(error("a\n\n"), CsvError::Batch(_)));
+        assert_eq!(error("a\n1\n2,3\n").to_string(), "row 1: 2 fields, not 1");
     }
 }

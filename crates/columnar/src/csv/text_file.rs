@@ -16,7 +16,9 @@ use bytes::{Buf, Bytes};
 use stylobate_storage::{Error as StorageError, OpenObject, Reservation, Trace, run_blocking};
 use tokio::runtime::Handle;
 
-use crate::{Cache, CsvReader, Error, Result, cache::DecodeReservation, parallel::guarded::guarded};
+use crate::{
+    Cache, CsvError, CsvReader, Error, Result, cache::DecodeReservation, parallel::guarded::guarded,
+};
 
 /// Format of a text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +182,26 @@ fn csv(
     fields: &[FieldRef],
     memory: &mut TextParseMemory,
 ) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
+    let (there, batches) = csv_batches(text, fields, memory).map_err(|error| error.to_string())?;
+
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut columns = vec![None; fields.len()];
+    for (column, at) in there.into_iter().enumerate() {
+        let data_type = fields.get(at).map_or(&DataType::Null, |field| field.data_type());
+        if let Some(to) = columns.get_mut(at) {
+            *to = Some(concat_column(&batches, column, data_type)?);
+        }
+    }
+
+    Ok((rows, columns))
+}
+
+/// Parses the fields that the header names. Returns their indices, and batches with a column for each.
+fn csv_batches(
+    text: impl Read,
+    fields: &[FieldRef],
+    memory: &mut TextParseMemory,
+) -> Result<(Vec<usize>, Vec<RecordBatch>), CsvError> {
     let mut reader = CsvReader::new(text, BATCH_ROWS)?;
     let there: Vec<usize> = fields
         .iter()
@@ -196,16 +218,8 @@ fn csv(
         memory.add(&batch);
         batches.push(batch);
     }
-    let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    let mut columns = vec![None; fields.len()];
-    for (column, at) in there.into_iter().enumerate() {
-        let data_type = fields.get(at).map_or(&DataType::Null, |field| field.data_type());
-        if let Some(to) = columns.get_mut(at) {
-            *to = Some(concat_column(&batches, column, data_type)?);
-        }
-    }
 
-    Ok((rows, columns))
+    Ok((there, batches))
 }
 
 /// Parses JSON lines. A key that occurs in no line becomes a column of nulls, since lines may omit nulls.

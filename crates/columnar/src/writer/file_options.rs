@@ -70,8 +70,11 @@ impl FileOptions {
         }
     }
 
-    /// Sets the codec of all columns, by its name in the format: `zstd(3)`. Fails with [`Error::Option`] if the format
-    /// has no such codec or does not support compression. Default: snappy in Parquet, zstd(3) in ORC.
+    /// Sets the codec of all columns, by its name in the format: `zstd(3)`. Default: snappy in Parquet, zstd(3) in ORC.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] if the format has no such codec or does not support compression.
     pub fn with_compression(self, codec: &str) -> Result<Self> {
         let unknown = |reason: String| Error::Option { column: None, reason };
         match self {

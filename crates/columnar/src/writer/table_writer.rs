@@ -107,9 +107,12 @@ impl TableWriter {
     }
 
     /// Appends rows that are encoded already, by [`CsvEncoder::without_header`](crate::CsvEncoder::without_header) or
-    /// as JSON lines: many threads can encode the rows of a text file. Fails with [`Error::Unwritable`] for other
-    /// formats, where the bytes of a row depend on earlier ones. After any other error, or if the future is dropped,
-    /// there will be no file.
+    /// as JSON lines: many threads can encode the rows of a text file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] for other formats, where the bytes of a row depend on earlier ones. After any other error,
+    /// or if the future is dropped, there will be no file.
     #[boxed]
     pub async fn write_encoded(&mut self, text: &[u8], rows: usize) -> Result<()> {
         match &mut self.writer {

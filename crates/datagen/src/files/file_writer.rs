@@ -99,7 +99,8 @@ impl ChunkPreparer {
     pub(crate) fn prepare(&mut self, batches: Vec<RecordBatch>) -> Result<PreparedChunk> {
         for batch in &batches {
             let table = self.table.name();
-            self.sums.add(batch).map_err(|reason| Error::Generator { table, reason })?;
+            let no_checksum = |error: Error| Error::Generator { table, reason: error.to_string() };
+            self.sums.add(batch).map_err(no_checksum)?;
         }
         let content = match self.format {
             FileFormat::Parquet { .. } => ChunkContent::Batches(batches),

@@ -1,6 +1,6 @@
 //! Reads the files of a run back and compares them with its manifest.
 
-use std::io::Read;
+use std::{fmt::Display, io::Read};
 
 use arrow::datatypes::SchemaRef;
 use futures::{StreamExt, future::BoxFuture};
@@ -38,7 +38,11 @@ pub struct Verdict {
 }
 
 /// Reads back all files of the runs in `output`: first their sizes and bytes, then their rows, through the reader of
-/// their format. Passes the verdict on each to `observe`. Fails with [`Error::Manifest`] if there is no run.
+/// their format. Passes the verdict on each to `observe`.
+///
+/// # Errors
+///
+/// [`Error::Manifest`] if there is no run.
 pub fn verify<'a>(
     output: &'a Output,
     observe: impl FnMut(&Verdict) + Send + 'a,
@@ -158,7 +162,10 @@ impl TableFileVerifier<'_> {
                 self.read(move |input, sums| csv_sums(input, delimiter, &schema, sums)).await
             }
             FileFormat::Arrow => {
-                self.read(move |input, sums| read_arrow(input, &schema, |batch| sums.add(batch))).await
+                self.read(move |input, sums| {
+                    read_arrow(input, &schema, |batch| sums.add(batch).map_err(reason_of))
+                })
+                .await
             }
         }
     }
@@ -185,7 +192,7 @@ impl TableFileVerifier<'_> {
         let mut sums = Checksums::with_columns(schema.fields().len());
         let mut batches = scan.stream();
         while let Some(batch) = batches.next().await.transpose().map_err(told)? {
-            check(&batch, schema).and_then(|()| sums.add(&batch)).map_err(unreadable)?;
+            check(&batch, schema).and_then(|()| sums.add(&batch).map_err(reason_of)).map_err(unreadable)?;
         }
         Ok(sums)
     }
@@ -210,13 +217,19 @@ fn csv_sums(
     schema: &SchemaRef,
     sums: &mut Checksums,
 ) -> Result<(), String> {
-    let mut reader = CsvReader::with_delimiter(input, delimiter, BATCH_ROWS)?;
+    let mut reader = CsvReader::with_delimiter(input, delimiter, BATCH_ROWS).map_err(reason_of)?;
     if !schema.fields().iter().map(|field| field.name()).eq(reader.header()) {
         return Err("its header names other columns".to_owned());
     }
-    reader.select(schema)?;
-    while let Some(batch) = reader.next_batch()? {
-        sums.add(&batch)?;
+
+    reader.select(schema).map_err(reason_of)?;
+    while let Some(batch) = reader.next_batch().map_err(reason_of)? {
+        sums.add(&batch).map_err(reason_of)?;
     }
     Ok(())
+}
+
+/// Formats an error as the reason of [`Error::Unreadable`], which names the file.
+fn reason_of(error: impl Display) -> String {
+    error.to_string()
 }

@@ -19,8 +19,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// one.
 const PROBE_LIFETIME: Duration = Duration::from_secs(2);
 
-/// Probes the origin of every bucket. Fails with [`ServerError::OriginUnreachable`] for the first bucket, by name,
-/// whose origin does not answer within 15 s.
+/// Probes the origin of every bucket.
+///
+/// # Errors
+///
+/// [`ServerError::OriginUnreachable`] for the first bucket, by name, whose origin does not answer within 15 s.
 #[boxed]
 pub async fn check_origins(node: &Node) -> Result<()> {
     match failures(node, STARTUP_TIMEOUT).await.into_iter().next() {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! list ──▶ peers, each with the last hello and its health ──▶ view ──▶ events for the log
-//!                                                               ├──▶ former view, for donors
+//!                                                               ├──▶ previous view, for donors
 //!                                                               └──▶ routes of reads
 //! ```
 //!
@@ -25,7 +25,7 @@ use stylobate_client::{
 use super::{
     hello::{DoorPorts, HelloAnswer, HelloVerdict, NodeHello},
     notice::RepeatedNotice,
-    routes::{FormerView, PeerRoute, ReadRoutes},
+    routes::{PeerRoute, PreviousView, ReadRoutes},
     sources::ListedPeer,
     status::{ClusterNodeStatus, ClusterStatus, KnownNode, KnownNodes, NodeTraffic},
 };
@@ -39,13 +39,13 @@ pub(super) struct Membership {
     has_ids: bool,
     peers: BTreeMap<NodeAddress, PeerState>,
     view: Arc<ClusterView>,
-    former: Option<FormerView>,
-    /// Peers that left the list and may still be asked while the former view is kept, by address.
+    previous: Option<PreviousView>,
+    /// Peers that left the list and may still be asked while the previous view is kept, by address.
     gone: BTreeMap<NodeAddress, PeerState>,
     /// True if the routes of reads must be recomputed.
     has_new_routes: bool,
-    /// Time for which former homes may still be asked after a change of placement.
-    keep_former: Duration,
+    /// Time for which previous homes may still be asked after a change of placement.
+    keep_previous: Duration,
     started: Instant,
     list_problem: Option<String>,
     own_problem: Option<String>,
@@ -164,7 +164,7 @@ impl Membership {
         own: NodeHello,
         own_id: NodeId,
         has_ids: bool,
-        keep_former: Duration,
+        keep_previous: Duration,
         now: Instant,
     ) -> stylobate_client::Result<Self> {
         let view = ClusterView::new([ClusterNode::new(own_id.clone(), NodeAddresses::default())])?;
@@ -174,10 +174,10 @@ impl Membership {
             has_ids,
             peers: BTreeMap::new(),
             view: Arc::new(view),
-            former: None,
+            previous: None,
             gone: BTreeMap::new(),
             has_new_routes: true,
-            keep_former,
+            keep_previous,
             started: now,
             list_problem: None,
             own_problem: None,
@@ -214,7 +214,7 @@ impl Membership {
         }
     }
 
-    /// Applies a newly read node list. An error leaves the former list in use.
+    /// Applies a newly read node list. An error leaves the previous list in use.
     pub(super) fn list(
         &mut self,
         listed: Result<Vec<ListedPeer>, String>,
@@ -224,22 +224,25 @@ impl Membership {
         match listed {
             Ok(listed) => {
                 self.list_problem = None;
-                let mut former = std::mem::take(&mut self.peers);
+                let mut previous = std::mem::take(&mut self.peers);
                 for ListedPeer { address, node } in listed {
                     let id = |node: &Option<ClusterNode>| node.as_ref().map(|node| node.id().clone());
-                    let known = former.remove(&address).filter(|peer| id(&peer.listed) == id(&node));
+                    let known = previous.remove(&address).filter(|peer| id(&peer.listed) == id(&node));
                     let peer = match known {
                         Some(known) => PeerState { listed: node, ..known },
                         None => PeerState::new(node, now),
                     };
                     self.peers.insert(address, peer);
                 }
-                self.has_new_routes |= !former.is_empty();
-                self.gone.extend(former);
+                self.has_new_routes |= !previous.is_empty();
+                self.gone.extend(previous);
             }
             Err(error) => {
-                let stays =
-                    if self.peers.is_empty() { "this node goes on alone" } else { "the former one stays" };
+                let stays = if self.peers.is_empty() {
+                    "this node goes on alone"
+                } else {
+                    "the previous one stays in use"
+                };
                 let line = format!("the list of nodes cannot be used, {stays}: {error}");
                 events.extend(
                     self.list_notice.is_due(&line, now).then(|| MembershipEvent::Problem(line.clone())),
@@ -368,14 +371,14 @@ impl Membership {
             for (address, peer) in self.peers.iter().chain(&self.gone) {
                 let shares = peer.hello().is_some_and(|hello| hello.buckets.get(bucket) == Some(origin));
                 let Some(id) = peer.id().filter(|id| shares && *id != self.own_id.as_str()) else { continue };
-                // A node that moved may still be known at its former address.
+                // A node that moved may still be known at its previous address.
                 let at = self.view.node(id).and_then(|node| node.addresses().peer.as_ref());
                 if at.is_none_or(|at| at == address) {
                     let route = PeerRoute::new(id, address.clone(), peer.in_flight.clone());
                     peers.entry(id.to_owned()).or_insert(route);
                 }
             }
-            routes.insert(bucket.clone(), &self.own_id, &self.view, self.former.clone(), peers);
+            routes.insert(bucket.clone(), &self.own_id, &self.view, self.previous.clone(), peers);
         }
         Some(routes)
     }
@@ -435,11 +438,11 @@ impl Membership {
         self.own_notice.is_due(&line, now).then_some(MembershipEvent::Problem(line))
     }
 
-    /// Replaces the view if the known state of the nodes yields a different one, and drops an expired former view.
+    /// Replaces the view if the known state of the nodes yields a different one, and drops an expired previous view.
     fn refresh(&mut self, now: Instant) -> Vec<MembershipEvent> {
-        self.former = self.former.take().filter(|former| now < former.until);
+        self.previous = self.previous.take().filter(|previous| now < previous.until);
         let events = self.replace_view(now);
-        if self.former.is_none() {
+        if self.previous.is_none() {
             self.gone.clear();
         }
         events
@@ -449,7 +452,7 @@ impl Membership {
         let newer = match self.to_view() {
             Ok(view) => view,
             Err(error) => {
-                let line = format!("the nodes do not fit together, the former view stays: {error}");
+                let line = format!("the nodes do not fit together, the previous view stays in use: {error}");
                 let is_due = self.list_notice.is_due(&line, now);
                 return is_due.then_some(MembershipEvent::Problem(line)).into_iter().collect();
             }
@@ -469,7 +472,7 @@ impl Membership {
             *kind != ViewChangeKind::Moved || has_moved
         });
         if placed(&self.view).ne(placed(&newer)) {
-            self.former = self.former_of(&newer, now);
+            self.previous = self.previous_of(&newer, now);
         }
         self.view = Arc::new(newer);
         self.has_new_routes = true;
@@ -486,14 +489,14 @@ impl Membership {
 
     /// Returns the view whose homes may hold pages that `newer` places elsewhere. Shortly after this node has
     /// started, that is the view without this node: the other nodes had its share of the keys.
-    fn former_of(&self, newer: &ClusterView, now: Instant) -> Option<FormerView> {
-        let settled = self.started + self.keep_former;
+    fn previous_of(&self, newer: &ClusterView, now: Instant) -> Option<PreviousView> {
+        let settled = self.started + self.keep_previous;
         if now >= settled {
-            return Some(FormerView { view: self.view.clone(), until: now + self.keep_former });
+            return Some(PreviousView { view: self.view.clone(), until: now + self.keep_previous });
         }
         let others = newer.nodes().iter().filter(|node| *node.id() != self.own_id).cloned();
         let view = ClusterView::new(others).ok()?;
-        Some(FormerView { view: Arc::new(view), until: settled })
+        Some(PreviousView { view: Arc::new(view), until: settled })
     }
 
     /// Builds the view from the known state of the nodes.
@@ -502,7 +505,7 @@ impl Membership {
         let mut reported = Vec::new();
         let (live, down): (Vec<_>, Vec<_>) =
             self.peers.iter().partition(|(_, peer)| peer.health.liveness() != Liveness::Down);
-        // A node that moved may still be known at its former address; live peers come first.
+        // A node that moved may still be known at its previous address; live peers come first.
         for (address, peer) in live.into_iter().chain(down) {
             let Some(node) = peer.node(address) else { continue };
             if let Entry::Vacant(entry) = nodes.entry(node.id().clone()) {
@@ -625,15 +628,15 @@ impl Membership {
                 problem: peer.problem.clone().or_else(|| peer.failure.clone()),
             });
 
-        let former = self.former.as_ref().filter(|former| now < former.until);
-        let former = former.iter().flat_map(|former| placed(&former.view));
+        let previous = self.previous.as_ref().filter(|previous| now < previous.until);
+        let previous = previous.iter().flat_map(|previous| placed(&previous.view));
         ClusterStatus {
             id: self.own_id.to_string(),
             digest: self.own.digest.clone(),
             draining: self.own.draining,
             source,
             problem: self.list_problem.clone().or_else(|| self.own_problem.clone()),
-            former: former.map(|(id, _)| id.to_string()).collect(),
+            former: previous.map(|(id, _)| id.to_string()).collect(),
             nodes: known.chain(unknown).collect(),
         }
     }

@@ -85,7 +85,7 @@ pub(crate) struct SharedSettings {
     pub(crate) page_size: ByteSize,
     /// Buckets whose pages can be shared, each with the hash of its origin.
     pub(crate) buckets: BTreeMap<String, String>,
-    /// Time for which a page is still requested from a draining node, or from the page's former home.
+    /// Time for which a page is still requested from a draining node, or from the page's previous home.
     pub(crate) drain_timeout: Duration,
     /// True if the doors have a certificate; peers are then reached over TLS.
     pub(crate) has_tls: bool,

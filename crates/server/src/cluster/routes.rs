@@ -21,9 +21,9 @@ pub(super) struct ReadRoutes {
     buckets: BTreeMap<String, BucketRoutes>,
 }
 
-/// The view before the last change of placement.
+/// The view before the last change of placement, whose homes may still hold pages.
 #[derive(Clone, Debug)]
-pub(super) struct FormerView {
+pub(super) struct PreviousView {
     pub(super) view: Arc<ClusterView>,
     /// Time until which its homes may be asked.
     pub(super) until: Instant,
@@ -35,7 +35,7 @@ pub(super) struct BucketRoutes {
     own: NodeId,
     /// View in which nodes that do not share the bucket are down.
     view: ClusterView,
-    former: Option<FormerView>,
+    previous: Option<PreviousView>,
     /// Routes by node id, including peers that have left the view.
     peers: BTreeMap<String, PeerRoute>,
 }
@@ -86,14 +86,14 @@ impl ReadRoutes {
         bucket: String,
         own: &NodeId,
         view: &ClusterView,
-        former: Option<FormerView>,
+        previous: Option<PreviousView>,
         peers: BTreeMap<String, PeerRoute>,
     ) {
         let view = view.clone().with_states(|node| {
             let shares = node.id() == own || peers.contains_key(node.id().as_str());
             if shares { node.state() } else { NodeState::Down }
         });
-        self.buckets.insert(bucket, BucketRoutes { own: own.clone(), view, former, peers });
+        self.buckets.insert(bucket, BucketRoutes { own: own.clone(), view, previous, peers });
     }
 
     /// Returns the routes of a bucket, if it is shared.
@@ -199,8 +199,8 @@ impl BucketRoutes {
     }
 
     fn donor(&self, key: StripeKey, now: Instant) -> Option<&PeerRoute> {
-        let former = self.former.as_ref().filter(|former| now < former.until);
-        let donor = self.view.donor(former.map(|former| former.view.as_ref()), key)?;
+        let previous = self.previous.as_ref().filter(|previous| now < previous.until);
+        let donor = self.view.donor(previous.map(|previous| previous.view.as_ref()), key)?;
         self.route(donor)
     }
 }
@@ -219,14 +219,14 @@ mod tests {
         ClusterView::new(parse_nodes(entries, NodeDoor::Peer).unwrap()).unwrap()
     }
 
-    fn routes(view: &ClusterView, former: Option<FormerView>, peers: &[&str]) -> ReadRoutes {
+    fn routes(view: &ClusterView, previous: Option<PreviousView>, peers: &[&str]) -> ReadRoutes {
         let route = |id: &&str| {
             let address = format!("{id}:1").parse().unwrap();
             ((*id).to_owned(), PeerRoute::new(id, address, Arc::default()))
         };
         let mut routes = ReadRoutes::default();
         let peers = peers.iter().map(route).collect();
-        routes.insert("lake".to_owned(), &OWN.parse().unwrap(), view, former, peers);
+        routes.insert("lake".to_owned(), &OWN.parse().unwrap(), view, previous, peers);
         routes
     }
 
@@ -321,19 +321,19 @@ mod tests {
     }
 
     #[test]
-    fn a_home_asks_a_draining_node_or_the_former_home() {
+    fn a_home_asks_a_draining_node_or_the_previous_home() {
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         let before = view(&["b=b:1", "c=c:1"]);
         let joined = view(&["a=a:1", "b=b:1", "c=c:1"]);
-        let former = || Some(FormerView { view: Arc::new(before.clone()), until: later });
+        let previous = || Some(PreviousView { view: Arc::new(before.clone()), until: later });
         let path = path_with_rank(&joined, &["a", "b"]);
 
-        let new = routes(&joined, former(), &["b", "c"]);
+        let new = routes(&joined, previous(), &["b", "c"]);
         let lake = new.bucket("lake").unwrap();
         assert_eq!(names(&lake.stripe(path, 0, now)), [("b", PeerRole::Donor)]);
-        assert!(lake.stripe(path, 0, later).peers.is_empty(), "the former view is forgotten");
-        let unknown = routes(&joined, former(), &["c"]);
+        assert!(lake.stripe(path, 0, later).peers.is_empty(), "the previous view is forgotten");
+        let unknown = routes(&joined, previous(), &["c"]);
         assert!(unknown.bucket("lake").unwrap().stripe(path, 0, now).peers.is_empty());
 
         let draining = view(&["a=a:1", "b=b:1,draining", "c=c:1"]);

@@ -22,8 +22,12 @@ const ENDPOINTS: [(&[&str], &[&str]); 2] = [
 ];
 
 impl NodeConfig {
-    /// Fails with [`ServerError::OwnDoor`] if an origin resolves to `door`, the address to which the node's S3 door
-    /// is bound. `env` looks up the environment variables that origins read.
+    /// Checks that no origin resolves to `door`, the address to which the node's S3 door is bound. `env` looks up the
+    /// environment variables that origins read.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::OwnDoor`] for the first bucket whose origin does.
     pub fn check_endpoints(&self, door: SocketAddr, env: &dyn Fn(&str) -> Option<String>) -> Result<()> {
         for bucket in &self.buckets {
             let own = endpoints(bucket, env).into_iter().find(|(_, url)| leads_to(url, door));

@@ -49,7 +49,11 @@ impl Resolved {
         self.given_at.get(&setting).cloned().unwrap_or(Provenance::Default)
     }
 
-    /// Fails with [`ServerError::NothingToServe`] if no layer names a bucket and the folder `./data` does not exist.
+    /// Checks that the default folder exists if it is served.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::NothingToServe`] if no layer names a bucket and the folder `./data` does not exist.
     pub fn check_default_folder(&self) -> Result<()> {
         if self.serves_default && !Path::new(DEFAULT_FOLDER).is_dir() {
             Err(ServerError::NothingToServe { folder: DEFAULT_FOLDER })

@@ -29,7 +29,7 @@ use crate::{Result, ServerError};
 pub use self::{
     cluster::{ClusterConfig, NodeListSource},
     entry::{
-        bucket_name::{check_bucket_name, name_of_url},
+        bucket_name::{InvalidBucketNameError, check_bucket_name, name_of_url},
         cors::CorsRule,
     },
     given::{Given, Sourced},

@@ -11,7 +11,8 @@ use std::{
 
 use stylobate_client::NodeAddress;
 use stylobate_storage::{
-    ByteSize, CacheOptions, Consistency, EvictionPolicy, ReadOptions, RequestOptions, parse_positive_duration,
+    ByteSize, CacheOptions, Consistency, EvictionPolicy, ReadOptions, RequestOptions, nearest_name,
+    parse_positive_duration,
 };
 
 use super::{
@@ -387,12 +388,9 @@ impl NodeSettings {
 /// Returns the message for an unknown key, with the nearest known one if it is similar.
 pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
-    let nearest = known.iter().map(|name| (strsim::levenshtein(key, name), name)).min();
-    match nearest {
-        Some((distance, name)) if distance <= 2.max(key.len() / 3) => {
-            format!("unknown key `{key}` {place}; did you mean `{name}`?")
-        }
-        _ => format!("unknown key `{key}` {place}; known are {}", known.join(", ")),
+    match nearest_name(key, known.iter().copied()) {
+        Some(name) => format!("unknown key `{key}` {place}; did you mean `{name}`?"),
+        None => format!("unknown key `{key}` {place}; known are {}", known.join(", ")),
     }
 }
 

@@ -53,12 +53,16 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files. Fails with [`ServerError::Tls`] if they cannot be read or do not match.
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Tls`] if they cannot be read or do not match.
     pub fn open(config: &TlsConfig) -> Result<Self> {
         Ok(Self { current: RwLock::new(load(config)?), config: config.clone() })
     }
 
-    /// Reloads the files. On failure, the former certificate and key remain in use.
+    /// Reloads the files. On failure, the previous certificate and key remain in use.
     pub fn reload(&self) -> Result<()> {
         *self.current.write() = load(&self.config)?;
         tracing::info!(certificate = %self.config.certificate.display(), "certificate read");
@@ -76,7 +80,7 @@ impl Tls {
                 continue;
             }
             if let Err(error) = self.reload() {
-                tracing::error!(%error, "certificate not read again: the former one stays");
+                tracing::error!(%error, "certificate not read again: the previous one stays in use");
                 refused = changed;
             }
         }

@@ -98,7 +98,7 @@ impl UnnamedFile {
         Ok(Self { file: file.into(), staged: Some((directory, name)) })
     }
 
-    /// Links the file into the directory. Fails with [`Errno::EXIST`] if the name is taken.
+    /// Links the file into the directory. Returns [`Errno::EXIST`] if the name is taken.
     fn link(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         match &self.staged {
             None => {

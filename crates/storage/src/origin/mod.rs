@@ -112,7 +112,11 @@ impl Origin {
     ///
     /// `options` are keys of the object_store crate, such as `endpoint`, `region`, `access_key_id`,
     /// `secret_access_key`, `allow_http`, `skip_signature`; anything they leave out comes from the provider's usual
-    /// environment variables. Fails with [`Error::OriginConfig`], which contains no credentials.
+    /// environment variables.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OriginConfig`], which contains no credentials.
     pub fn parse(url: &str, options: &[(String, String)], requests: &RequestOptions) -> Result<Self> {
         let error = |reason: String| Error::OriginConfig { url: without_credentials(url), reason };
         let (scheme, parsed) = match Url::parse(url) {

@@ -124,8 +124,10 @@ pub struct CacheStats {
 impl PageCache {
     /// Opens the cache. With a disk tier, recovers the pages of an earlier process.
     ///
-    /// Fails with [`Error::CacheLocked`] if another process uses the folder, with [`Error::CacheFolder`] if it cannot
-    /// be created or written, and with [`Error::Cache`] if the options contradict each other.
+    /// # Errors
+    ///
+    /// [`Error::CacheLocked`] if another process uses the folder, [`Error::CacheFolder`] if it cannot be created or
+    /// written, and [`Error::Cache`] if the options contradict each other.
     #[tracing::instrument(
         name = "cache_open",
         level = "debug",

@@ -26,7 +26,11 @@ pub enum Destination {
 
 impl Destination {
     /// Parses a local path, or a URL with scheme `file`, `s3`, `gs`, `az`, `http` or `https` and options of the
-    /// object_store crate. Fails with [`Error::OriginConfig`], which contains no credentials.
+    /// object_store crate.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OriginConfig`], which contains no credentials.
     pub fn parse(url: &str, options: &[(String, String)]) -> Result<Self> {
         let Some((scheme, _)) = url.split_once("://") else {
             return Ok(Self::File(PathBuf::from(url)));

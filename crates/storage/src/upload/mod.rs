@@ -370,7 +370,10 @@ impl ReadThrough {
         }
 
         if let Some(check) = check {
-            check.finish().map_err(|reason| Error::WrongChecksum { path: path.to_string(), reason })?;
+            check.finish().map_err(|JoinMismatchError { reason }| Error::WrongChecksum {
+                path: path.to_string(),
+                reason,
+            })?;
         }
         joined.complete().await.map_err(failed)
     }
@@ -400,8 +403,20 @@ pub trait JoinCheck: Send {
     /// Adds the next bytes.
     fn update(&mut self, bytes: &[u8]);
 
-    /// Checks the joined bytes. The error describes the mismatch.
-    fn finish(&mut self) -> std::result::Result<(), String>;
+    /// Checks the joined bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinMismatchError`] if they are not the bytes that the client described.
+    fn finish(&mut self) -> std::result::Result<(), JoinMismatchError>;
+}
+
+/// A mismatch that a [`JoinCheck`] found. Upload the parts again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct JoinMismatchError {
+    /// The mismatch, for the client.
+    pub reason: String,
 }
 
 fn unquoted(etag: &str) -> &str {

@@ -128,7 +128,7 @@ fn a_list_that_cannot_be_read_changes_nothing() {
     let first = read("name:9003: no such name");
     assert_eq!(
         first,
-        ["problem: the list of nodes cannot be used, the former one stays: name:9003: no such name"]
+        ["problem: the list of nodes cannot be used, the previous one stays in use: name:9003: no such name"]
     );
     assert!(read("name:9003: no such name").is_empty(), "it was told lately");
     assert_eq!(read("name:9003: the name has no address").len(), 1);
@@ -186,7 +186,7 @@ fn this_node_drains_and_comes_back() {
 }
 
 #[test]
-fn former_homes_are_known_until_the_drain_timeout() {
+fn previous_homes_are_known_until_the_drain_timeout() {
     let mut node = Observed::with_list(&["a=h:1", "b=h:2", "c=h:3"]);
     assert_eq!(node.former(), ["b", "c"], "this node has just joined");
     node.now += KEEP;

@@ -2,9 +2,23 @@
 
 use std::path::Path;
 
+/// A name that no bucket may have. Choose another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} cannot name a bucket: use 1 to 63 lower-case letters, digits, '.', '-' and '_', beginning and ending \
+     with a letter or digit"
+)]
+pub struct InvalidBucketNameError {
+    name: String,
+}
+
 /// Checks that a bucket may have this name: 1 to 63 lower-case letters, digits, `.`, `-` and `_`, beginning and
 /// ending with a letter or digit. S3 allows slightly less.
-pub fn check_bucket_name(name: &str) -> Result<(), String> {
+///
+/// # Errors
+///
+/// [`InvalidBucketNameError`] if it may not.
+pub fn check_bucket_name(name: &str) -> Result<(), InvalidBucketNameError> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let edge = |c: Option<char>| c.is_some_and(letter);
     let fits = (1..=63).contains(&name.len())
@@ -13,13 +27,7 @@ pub fn check_bucket_name(name: &str) -> Result<(), String> {
         && name.chars().all(|c| letter(c) || ".-_".contains(c))
         && !name.contains("..");
 
-    if fits {
-        return Ok(());
-    }
-    Err(format!(
-        "{name:?} cannot name a bucket: use 1 to 63 lower-case letters, digits, '.', '-' and '_', beginning and \
-         ending with a letter or digit"
-    ))
+    if fits { Ok(()) } else { Err(InvalidBucketNameError { name: name.to_owned() }) }
 }
 
 /// Returns the name that a URL or folder gives its bucket: the last segment of the path, or else the host. `None` if

@@ -17,7 +17,7 @@ use stylobate_columnar::{Dictionaries, Error as ScanError, ScanRequest, Source, 
 #[cfg(feature = "distributed")]
 use stylobate_datafusion::distributed::TableSources;
 use stylobate_datafusion::{ScanTable, SqlEngine, TableName};
-use stylobate_storage::Error as StorageError;
+use stylobate_storage::{Error as StorageError, nearest_name};
 use tonic::Status;
 
 use super::super::{
@@ -190,11 +190,11 @@ pub(super) async fn hint(node: &Node, caller: Option<&str>, name: &TableName) ->
     };
 
     let tables = listed(node, caller, bucket).await.unwrap_or_default();
-    let distance = |known: &&TableName| strsim::osa_distance(&name.table, &known.table);
-    let nearest = tables.iter().min_by_key(distance);
-    if let Some(known) = nearest.filter(|known| distance(known) <= (name.table.chars().count() / 3).max(1)) {
+    let nearest = nearest_name(&name.table, tables.iter().map(|known| known.table.as_str()));
+    if let Some(known) = nearest.and_then(|nearest| tables.iter().find(|known| known.table == nearest)) {
         return format!("did you mean {}?", written(known));
     }
+
     let names: Vec<String> = tables.iter().map(written).take(MAX_HINTS).collect();
     match names.as_slice() {
         [] => format!(

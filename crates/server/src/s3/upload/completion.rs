@@ -11,7 +11,7 @@ use s3s::{
     dto::{Checksum, CompleteMultipartUploadInput, CompleteMultipartUploadOutput},
     s3_error,
 };
-use stylobate_storage::{JoinCheck, KeptHeaders};
+use stylobate_storage::{JoinCheck, JoinMismatchError, KeptHeaders};
 
 use super::kept::{FULL_OBJECT, keep_checksums};
 
@@ -41,10 +41,11 @@ impl JoinCheck for FullChecksum {
         self.hasher.update(bytes);
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), JoinMismatchError> {
         let computed = std::mem::take(&mut self.hasher).finalize();
         if computed != self.claimed {
-            return Err("The checksum you specified did not match the joined parts.".to_owned());
+            let reason = "The checksum you specified did not match the joined parts.".to_owned();
+            return Err(JoinMismatchError { reason });
         }
         keep_checksums(&self.kept, &computed, FULL_OBJECT);
         Ok(())

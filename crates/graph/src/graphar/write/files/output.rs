@@ -52,7 +52,7 @@ pub(crate) struct FinishedFile {
 }
 
 impl GraphOutput {
-    /// Opens an output below `base`. Fails with [`StorageError::Exists`] if it has files that must not be replaced.
+    /// Opens an output below `base`. Returns [`StorageError::Exists`] if it has files that must not be replaced.
     pub(crate) async fn create(
         base: Destination,
         overwrite: Overwrite,
