@@ -244,7 +244,7 @@ class Scan(rows.Rows):
                 narrowed.extend(fields)
             else:
                 more = f" and {len(present) - NAMED} more" if len(present) > NAMED else ""
-                raise ColumnNotFoundError(f"no column {name}: there are {', '.join(present[:NAMED])}{more}")
+                raise ColumnNotFoundError(f"no column {name}; available: {', '.join(present[:NAMED])}{more}")
         return narrowed
 
 

@@ -236,7 +236,7 @@ def test_the_smallest_of_several_limits_holds(path: Path) -> None:
 
 def test_a_selection_is_of_the_columns_that_are_left(path: Path) -> None:
     scan = st.scan(path).select(["key", "place"])
-    with pytest.raises(st.ColumnNotFoundError, match=r"no column mode: there are key, place"):
+    with pytest.raises(st.ColumnNotFoundError, match=r"no column mode; available: key, place"):
         scan.select("mode")
     assert scan.filter("mode = 'AIR'").count() == st.scan(path, filter="mode = 'AIR'").count()
     city = scan.select("place.city", "key")

@@ -204,7 +204,7 @@ def test_explain_and_show_give_rows(path: Path) -> None:
         ("SET datafusion.execution.batch_size = 1", st.QueryError, "no rows"),
         ("INSERT INTO orders SELECT * FROM orders", st.QueryError, "write"),
         ("SELECT * FROM ordres", st.NotFoundError, "did you mean orders"),
-        ("SELECT * FROM zebra", st.NotFoundError, "there are orders"),
+        ("SELECT * FROM zebra", st.NotFoundError, "available tables: orders"),
         ("SELECT * FROM a.parquet", st.NotFoundError, "quotes"),
         ("SELECT * FROM 'no/such.parquet'", st.NotFoundError, "no/such.parquet"),
     ],

@@ -115,7 +115,7 @@ def test_partitions_have_the_types_that_are_given(tmp_path: Path) -> None:
     assert st.scan(tmp_path, partitioning=pa.dataset.partitioning(flavor="hive")).to_arrow() == inferred
     with pytest.raises(ValueError, match="partitioning"):
         st.scan(tmp_path, partitioning="directory")  # type: ignore[arg-type]
-    with pytest.raises(st.ConfigError, match="column foo: no such partition column: there are year, code"):
+    with pytest.raises(st.ConfigError, match="column foo: no such partition column; available: year, code"):
         st.scan(tmp_path, partitioning={"foo": "int8"}, filename=True)
     with pytest.raises(st.ConfigError, match="column year: no such partition column: the paths have none"):
         st.scan(tmp_path / "year=2023" / "code=007" / "p.parquet", partitioning={"year": "int8"})

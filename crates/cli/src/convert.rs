@@ -15,7 +15,7 @@ use crate::{
     failure::usage,
     rows::{
         ColumnFile, OverwriteMode, ProgressDisplay, RequestArgs, RowDestination, RowFormat, TableLimits,
-        drain, file_options, format_parser, grouped, open_cache, printed_format, until_stopped,
+        drain, file_options, format_parser, grouped, open_cache, unknown_format, until_stopped,
     },
     table,
 };
@@ -46,6 +46,8 @@ them, since few readers support delta dictionaries. In Parquet, columns that the
 source stores as dictionaries remain dictionaries.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
+
+const EXTENSIONS: &str = ".parquet, .orc, .csv, .jsonl, .arrow or .arrows";
 
 /// The arguments of `stylobate convert`.
 #[derive(Args, Clone, Debug)]
@@ -210,11 +212,11 @@ impl ConvertArgs {
         }
 
         match WriteFormat::of_path(&self.destination) {
-            Some(format) if format.is_columnar() => Ok(format),
+            Some(format) if format.is_columnar() || self.partition_by.is_empty() => Ok(format),
             _ if !self.partition_by.is_empty() => {
                 Err(usage("--partition-by makes a folder: say --to parquet or --to orc"))
             }
-            _ => printed_format(&self.destination),
+            _ => Err(unknown_format(&self.destination, EXTENSIONS)),
         }
     }
 

@@ -151,9 +151,9 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
         None if names.len() > MAX_LISTED_COLUMNS => {
             let first = &names[..MAX_LISTED_COLUMNS];
             let more = names.len() - MAX_LISTED_COLUMNS;
-            format!("no column {column}: there are {} and {more} more", first.join(", "))
+            format!("no column {column}; available: {} and {more} more", first.join(", "))
         }
-        None => format!("no column {column}: there are {available}"),
+        None => format!("no column {column}; available: {available}"),
     })
 }
 
@@ -163,12 +163,8 @@ fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
     use stylobate_graph::Error;
 
     let (asked, unknown, available) = match error {
-        Error::NoSuchVertexType { name, available } => {
-            (name, format!("there is no vertex type {name}"), available)
-        }
-        Error::NoSuchEdgeType { name, available } => {
-            (name, format!("there is no edge type {name}"), available)
-        }
+        Error::NoSuchVertexType { name, available } => (name, format!("no vertex type {name}"), available),
+        Error::NoSuchEdgeType { name, available } => (name, format!("no edge type {name}"), available),
         Error::NoSuchProperty { of, property, available } => {
             (property, format!("{of} has no property {property}"), available)
         }
@@ -205,7 +201,7 @@ mod tests {
         assert_eq!(no("l_shipmod", "a, l_shipmode"), "no column l_shipmod; did you mean l_shipmode?");
         assert_eq!(no("nmae", "id, name"), "no column nmae; did you mean name?");
         assert_eq!(no("CITY", "name, address.city"), "no column CITY; did you mean address.city?");
-        assert_eq!(no("zebra", "a, b"), "no column zebra: there are a, b");
+        assert_eq!(no("zebra", "a, b"), "no column zebra; available: a, b");
         let many: Vec<_> = (0..40).map(|n| format!("column{n:03}")).collect();
         assert!(no("zebra", &many.join(", ")).ends_with("column029 and 10 more"));
     }
@@ -216,13 +212,13 @@ mod tests {
         let name = "persn".to_owned();
         let available = "person, movie".to_owned();
         let error = Error::new(stylobate_graph::Error::NoSuchVertexType { name, available });
-        assert_eq!(in_one_line(&error), "there is no vertex type persn; did you mean person?");
+        assert_eq!(in_one_line(&error), "no vertex type persn; did you mean person?");
         assert_eq!(exit_code(&error), 2);
         let of = "vertex type x".to_owned();
         let property = "zebra".to_owned();
         let available = "a, b".to_owned();
         let error = Error::new(stylobate_graph::Error::NoSuchProperty { of, property, available });
-        assert_eq!(in_one_line(&error), "vertex type x has no property zebra: there are a, b");
+        assert_eq!(in_one_line(&error), "vertex type x has no property zebra; available: a, b");
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn what_cannot_be_is_one_line_and_nothing_is_written() {
         "stylobate: TPC-H has no table lineitm; did you mean lineitem?"
     );
 
-    assert!(with(&["--tables", "zebra"]).contains("there are lineitem, orders"));
+    assert!(with(&["--tables", "zebra"]).contains("available: lineitem, orders"));
     assert!(with(&["--parts", "2", "--part", "3"]).contains("numbered from 1 to 2"));
     assert!(with(&["--format", "csv", "--compression", "snappy"]).contains("--format parquet"));
     assert!(with(&["--format", "orc", "--compression", "brotli(1)"]).contains("zlib(0 to 9)"));

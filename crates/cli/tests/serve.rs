@@ -276,7 +276,7 @@ fn a_filter_of_events_that_is_none_is_an_error_that_says_where_it_stands() {
     let folder = folder_with_data();
     let (code, error) = failure(&run(folder.path(), &["--log", "stylobate=loud"]));
     assert_eq!(code, 2, "{error}");
-    assert!(error.starts_with("stylobate: flag --log: log: \"stylobate=loud\" is not a filter"), "{error}");
+    assert!(error.starts_with("stylobate: flag --log: \"stylobate=loud\" is not a filter"), "{error}");
 }
 
 #[test]

@@ -134,7 +134,7 @@ pub enum Error {
     },
 
     /// No file has the column. Correct its name.
-    #[error("no column {column}: there are {}", first_of(available))]
+    #[error("no column {column}; available: {}", first_of(available))]
     NoSuchColumn {
         /// The requested column.
         column: String,

@@ -336,7 +336,7 @@ impl SqlSession {
             None if names.is_empty() => {
                 "add one, or name files by a path in quotes: FROM 'folder/*.parquet'".to_owned()
             }
-            None => format!("there are {}", names.join(", ")),
+            None => format!("available tables: {}", names.join(", ")),
         };
         Error::NoSuchTable { table, hint }
     }

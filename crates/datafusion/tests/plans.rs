@@ -276,7 +276,7 @@ async fn errors_say_what_to_do() {
     let unknown = error("SELECT * FROM tt").await;
     assert!(matches!(unknown, Error::NoSuchTable { .. }), "{unknown:?}");
     assert_eq!(unknown.to_string(), "no table tt: did you mean t?");
-    assert!(error("SELECT * FROM zebra").await.to_string().contains("there are t"));
+    assert!(error("SELECT * FROM zebra").await.to_string().contains("available tables: t"));
     assert!(error("SELECT * FROM a.parquet").await.to_string().contains("quotes"));
     let missing = error("SELECT * FROM '/no/such/file.parquet'").await;
     assert!(

@@ -35,7 +35,7 @@ pub enum Error {
     },
 
     /// The benchmark has no such table. Correct its name.
-    #[error("{benchmark} has no table {name}: there are {}", available.join(", "))]
+    #[error("{benchmark} has no table {name}; available: {}", available.join(", "))]
     NoSuchTable {
         /// The benchmark.
         benchmark: Benchmark,

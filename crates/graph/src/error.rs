@@ -54,7 +54,7 @@ pub enum Error {
     },
 
     /// No vertices have this type. Correct its name.
-    #[error("there is no vertex type {name}: there are {available}")]
+    #[error("no vertex type {name}; available: {available}")]
     NoSuchVertexType {
         /// Requested type.
         name: String,
@@ -63,7 +63,7 @@ pub enum Error {
     },
 
     /// No edges have this type between these vertex types. Correct the names.
-    #[error("there is no edge type {name}: there are {available}")]
+    #[error("no edge type {name}; available: {available}")]
     NoSuchEdgeType {
         /// Requested type, with the types of its ends.
         name: String,
@@ -72,7 +72,7 @@ pub enum Error {
     },
 
     /// Vertices or edges have no such property. Correct its name.
-    #[error("{of} has no property {property}: there are {available}")]
+    #[error("{of} has no property {property}; available: {available}")]
     NoSuchProperty {
         /// Vertex or edge type.
         of: String,
@@ -83,7 +83,7 @@ pub enum Error {
     },
 
     /// Vertices have no such label. Correct its name.
-    #[error("{of} has no label {label}: there are {available}")]
+    #[error("{of} has no label {label}; available: {available}")]
     NoSuchLabel {
         /// Vertex type.
         of: String,
@@ -95,7 +95,7 @@ pub enum Error {
 
     /// Edges are not stored in the order that the request needs. Query from the other side, or write the graph with
     /// this order.
-    #[error("{edge} has no list {wanted}: there are {available}")]
+    #[error("{edge} has no list {wanted}; available: {available}")]
     NoSuchAdjacency {
         /// Edge type.
         edge: String,

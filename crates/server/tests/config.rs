@@ -312,7 +312,7 @@ fn a_wrong_value_is_an_error_that_names_its_place() {
     }
 
     let error = resolve("", &[("STYLOBATE_MEMORY", "lots")], Layer::default()).unwrap_err();
-    assert!(error.to_string().starts_with("env STYLOBATE_MEMORY: memory: \"lots\""), "{error}");
+    assert!(error.to_string().starts_with("env STYLOBATE_MEMORY: \"lots\""), "{error}");
     assert!(error_of("\n[cache]\nmemory = 'lots'\n").starts_with("node.toml:3: memory: \"lots\""));
 }
 

@@ -245,7 +245,7 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<FoundVertices
         })?;
 
         if !u64::try_from(index).is_ok_and(|index| index < count) {
-            let reason = format!("there is no vertex {index} of type {of_type}: there are {count}, from 0");
+            let reason = format!("no vertex {index} of type {of_type}: indexes are 0..{count}");
             return Err(usage(reason));
         }
 

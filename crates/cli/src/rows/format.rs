@@ -32,18 +32,21 @@ pub(crate) fn printed_format(path: &Path) -> Result<WriteFormat> {
             Err(usage(format!("{shown}: `stylobate convert` writes Parquet and ORC files")))
         }
         Some(format) => Ok(format),
-        None => {
-            let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-            let reason = match extension.as_str() {
-                "" => "the name has no extension that tells the format".to_owned(),
-                _ => format!(".{extension} tells no format"),
-            };
-            Err(usage(format!("{shown}: {reason}: give one of {KNOWN}, or --to")))
-        }
+        None => Err(unknown_format(path, PRINTED_EXTENSIONS)),
     }
 }
 
-const KNOWN: &str = ".parquet, .csv, .jsonl, .arrow and .arrows";
+/// Returns the error for a file whose name does not tell its format.
+pub(crate) fn unknown_format(path: &Path, known: &str) -> anyhow::Error {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let reason = match extension.as_str() {
+        "" => "the name has no extension".to_owned(),
+        _ => format!("no format has the extension .{extension}"),
+    };
+    usage(format!("{}: {reason}: use {known}, or --to", path.display()))
+}
+
+const PRINTED_EXTENSIONS: &str = ".csv, .jsonl, .arrow or .arrows";
 
 /// Builds a parser for the names of some formats. Each has a help text, which may be empty.
 pub(crate) fn format_parser<const N: usize>(

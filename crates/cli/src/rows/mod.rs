@@ -16,7 +16,7 @@ pub(crate) use self::{
     column_file::{ColumnFile, file_options},
     destination::{OverwriteMode, RowDestination, exists},
     drain::{WriteTotals, drain},
-    format::{RowFormat, format_parser, printed_format},
+    format::{RowFormat, format_parser, printed_format, unknown_format},
     grid::{TableLimits, grouped, printable},
     output::OutputArgs,
     plan::{RowsRequest, RowsScan},

@@ -150,7 +150,7 @@ fn what_is_not_there_is_named() {
     };
 
     fails(&["persn", "knows", "person", "--of", "0"], "did you mean person_knows_person?");
-    fails(&["person", "knows", "person", "--of", "903"], "no vertex 903 of type person: there are 903");
+    fails(&["person", "knows", "person", "--of", "903"], "no vertex 903 of type person: indexes are 0..903");
     fails(&["person", "knows", "person", "--of", "-1"], "no vertex -1");
     fails(&["person", "knows", "person", "--of", "x"], "--key");
     fails(&["person", "knows", "person", "--of", "1,2,3", "--key", "id"], "has the id 1, nor 2, nor 3");

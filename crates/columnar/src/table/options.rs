@@ -46,7 +46,7 @@ impl TableOptions {
         let reason = if known.is_empty() {
             "no such partition column: the paths have none".to_owned()
         } else {
-            format!("no such partition column: there are {}", known.join(", "))
+            format!("no such partition column; available: {}", known.join(", "))
         };
         Err(Error::Option { column: Some(unknown.clone()), reason })
     }

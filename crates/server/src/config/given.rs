@@ -31,7 +31,7 @@ impl<T> Sourced<T> {
 pub type Given = Sourced<String>;
 
 impl Given {
-    /// Parses the text; an error names the provenance and `key`.
+    /// Parses the text; an error names the flag or the variable, or the line of the file and `key`.
     pub(crate) fn parse<T, E: fmt::Display>(
         &self,
         key: &str,
@@ -39,7 +39,10 @@ impl Given {
     ) -> Result<Sourced<T>> {
         match parse(&self.value) {
             Ok(value) => Ok(Sourced { value, from: self.from.clone() }),
-            Err(reason) => self.from.error(format!("{key}: {reason}")),
+            Err(reason) => match self.from {
+                Provenance::Flag(_) | Provenance::Env(_) => self.from.error(reason.to_string()),
+                Provenance::File { .. } | Provenance::Default => self.from.error(format!("{key}: {reason}")),
+            },
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
         "stats" => Err(status(Code::PermissionDenied, "statistics are for tokens that open all buckets")),
         "cluster" => json(&node.known_nodes()),
         "healthcheck" => json(&json!({ "status": "ok" })),
-        _ => Err(invalid("no such action: there are warm, evict, stats, cluster and healthcheck")),
+        _ => Err(invalid("no such action; available: warm, evict, stats, cluster and healthcheck")),
     }
 }
 

@@ -304,7 +304,7 @@ async fn what_cannot_be_written_is_an_error_that_names_the_column() {
 
     assert_eq!(
         said(write(std::slice::from_ref(&numbers), options).await.unwrap_err()),
-        "no column y: there are x"
+        "no column y; available: x"
     );
     let empty = Field::new("s", DataType::Struct(Fields::empty()), true);
     let array = StructArray::new_empty_fields(3, None);

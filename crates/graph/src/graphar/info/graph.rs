@@ -112,7 +112,7 @@ fn check_end(
         let mut types: Vec<&str> = vertices.keys().copied().collect();
         types.sort_unstable();
         let types = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
-        let reason = format!("there is no vertex type {vertex_type:?}: there are {types}");
+        let reason = format!("no vertex type {vertex_type:?}; available: {types}");
         return Err(InfoKeyError::new(format!("{end}_type"), reason));
     };
     if strictness.is_strict() && chunk_size != vertex.chunk_size {

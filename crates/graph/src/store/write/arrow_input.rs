@@ -44,7 +44,7 @@ impl ArrowInput<'_> {
                 let known = crate::store::log::alter::comma_separated(
                     fields.iter().map(|known| known.name().clone()),
                 );
-                return Err(self.wrong_column(name, format!("there is no such property: there are {known}")));
+                return Err(self.wrong_column(name, format!("no such property; available: {known}")));
             }
         }
 

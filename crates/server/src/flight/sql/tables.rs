@@ -202,7 +202,10 @@ pub(super) async fn hint(node: &Node, caller: Option<&str>, name: &TableName) ->
             bucket.name
         ),
         names => {
-            format!("there are {}; write paths in quotes: FROM 'bucket/folder/*.parquet'", names.join(", "))
+            format!(
+                "available tables: {}; write paths in quotes: FROM 'bucket/folder/*.parquet'",
+                names.join(", ")
+            )
         }
     }
 }

@@ -112,7 +112,7 @@ async fn rows_may_be_sorted_by_a_field_of_a_struct_and_by_nothing_that_is_no_lea
     let sorting = reader(&bytes).metadata().row_group(0).sorting_columns().unwrap().clone();
     assert_eq!((sorting[0].column_idx, sorting[0].descending), (1, true));
     let error = write(&[batch], by("s")).await.unwrap_err().to_string();
-    assert_eq!(error, "no column s to be sorted by: there are a, s.y");
+    assert_eq!(error, "no column s to be sorted by; available: a, s.y");
 }
 
 #[tokio::test]

@@ -159,8 +159,8 @@ fn keys_that_are_there_twice_are_refused() {
 
 #[test]
 fn edges_are_between_vertices_that_are_there() {
-    refuses(KNOWS, "src_type: person", "src_type: city", "src_type", "there are person");
-    refuses(KNOWS, "dst_type: person", "dst_type: city", "dst_type", "there are person");
+    refuses(KNOWS, "src_type: person", "src_type: city", "src_type", "available: person");
+    refuses(KNOWS, "dst_type: person", "dst_type: city", "dst_type", "available: person");
 }
 
 #[test]
