@@ -138,7 +138,8 @@ impl TableSchema {
     ///
     /// Fails if `options` name a column that no file has, or a partition column that no path has.
     pub(crate) fn of(files: &[(&LocatedFile, &FileMetadata)], options: &TableOptions) -> Result<Self> {
-        let partitions = partition_names(files);
+        let located: Vec<&LocatedFile> = files.iter().map(|(located, _)| *located).collect();
+        let partitions = partition_names(&located);
         options.check_partitions(&partitions)?;
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
@@ -206,7 +207,7 @@ impl TableSchema {
 
         for name in partitions {
             let given = options.partition_types.get(name).cloned();
-            let mut data_type = given.unwrap_or_else(|| inferred_type(partition_values(name, files)));
+            let mut data_type = given.unwrap_or_else(|| inferred_type(partition_values(name, &located)));
             // Files whose paths lack the partition may have it as a column.
             for (located, file) in files {
                 if located.partitions.iter().any(|(known, _)| known == name) {
@@ -306,19 +307,8 @@ impl TableSchema {
         files: &[(&LocatedFile, &FileMetadata)],
         options: &TableOptions,
     ) -> Self {
-        for name in partition_names(files) {
-            let is_everywhere = files
-                .iter()
-                .all(|(located, _)| located.partitions.iter().any(|(partition, _)| partition == name));
-            let root = self.by_name.get(name);
-            let is_text =
-                root.is_some_and(|root| *value_type(self.schema.field(*root).data_type()) == DataType::Utf8);
-            let is_filename = options.filename.as_deref() == Some(name);
-            if is_text && is_everywhere && !is_filename && !options.gives_type(name) {
-                let texts: BTreeSet<&str> = partition_values(name, files).collect();
-                self.path_texts.insert(name.to_owned(), texts.into_iter().map(str::to_owned).collect());
-            }
-        }
+        let located: Vec<&LocatedFile> = files.iter().map(|(located, _)| *located).collect();
+        self.path_texts = path_texts(&self.schema, &located, options);
         self
     }
 
@@ -655,9 +645,9 @@ fn positions_of<'n>(
 }
 
 /// Returns the names of the partition columns, in the order in which they first appear.
-fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f str> {
+pub(crate) fn partition_names<'f>(files: &[&'f LocatedFile]) -> Vec<&'f str> {
     let mut names: Vec<&str> = Vec::new();
-    for (located, _) in files {
+    for located in files {
         for (name, _) in &located.partitions {
             if !names.contains(&name.as_str()) {
                 names.push(name);
@@ -668,10 +658,27 @@ fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f st
 }
 
 /// Returns the values of a partition column in all paths, without null.
-fn partition_values<'f>(
+pub(crate) fn partition_values<'f>(
     name: &'f str,
-    files: &'f [(&'f LocatedFile, &'f FileMetadata)],
+    files: &'f [&'f LocatedFile],
 ) -> impl Iterator<Item = &'f str> + Clone {
-    let all = files.iter().flat_map(|(located, _)| &located.partitions);
+    let all = files.iter().flat_map(|located| &located.partitions);
     all.filter(move |(known, _)| known == name).filter_map(|(_, value)| value.as_deref())
+}
+
+/// Returns the values of partition columns that are text because `options` give no type, if all paths have the column.
+pub(crate) fn path_texts(schema: &Schema, files: &[&LocatedFile], options: &TableOptions) -> PathTexts {
+    let mut all = PathTexts::default();
+    for name in partition_names(files) {
+        let is_everywhere = files.iter().all(|located| located.has_partition(name));
+        let column = schema.fields().find(name);
+        let is_text = column.is_some_and(|(_, field)| *value_type(field.data_type()) == DataType::Utf8);
+        let is_filename = options.filename.as_deref() == Some(name);
+
+        if is_text && is_everywhere && !is_filename && !options.gives_type(name) {
+            let texts: BTreeSet<&str> = partition_values(name, files).collect();
+            all.insert(name.to_owned(), texts.into_iter().map(str::to_owned).collect());
+        }
+    }
+    all
 }

@@ -134,11 +134,7 @@ fn distinct_values(column: &ArrayRef) -> Option<usize> {
 
 /// Returns the error of a column whose values do not fit the type of the table.
 pub(super) fn no_common(object: &OpenObject, field: &Field, reason: &ArrowError) -> Error {
-    let reason = match reason {
-        ArrowError::CastError(reason) => reason.clone(),
-        other => other.to_string(),
-    };
-    Error::Schema { object: object.name(), column: field.name().clone(), reason }
+    Error::misfit(object.name(), field.name(), reason)
 }
 
 /// Repeats a value.
