@@ -191,7 +191,10 @@ impl SequentialTable {
             sources.push(ColumnSource::RowNumber);
         }
 
-        let schema = Schema::new_with_metadata(fields, of_files.metadata().clone());
+        options.add_field_metadata(fields.iter_mut());
+        let mut metadata = of_files.metadata().clone();
+        options.add_metadata(&mut metadata);
+        let schema = Schema::new_with_metadata(fields, metadata);
         let texts = path_texts(&schema, located, options);
         let filter = request.filter.map(|filter| texts.rewrite(filter)).transpose()?;
         let files = located.iter().map(|file| file.name()).collect();

@@ -1,8 +1,11 @@
 //! Options of a table that its files do not determine.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 
 use crate::{Error, Result, table::locate::LocatedFile};
 
@@ -38,6 +41,30 @@ impl TableOptions {
             Some(field.data_type())
         };
         self.casts.get(column).or_else(of_schema)
+    }
+
+    /// Adds the metadata of the given schema to that of the files.
+    pub(crate) fn add_metadata(&self, of_files: &mut HashMap<String, String>) {
+        if let Some(schema) = &self.schema {
+            of_files.extend(schema.metadata().clone());
+        }
+    }
+
+    /// Adds the metadata of the fields of the given schema to that of fields of the same names.
+    pub(crate) fn add_field_metadata<'f>(&self, fields: impl Iterator<Item = &'f mut FieldRef>) {
+        let given = self.schema.iter().flat_map(|schema| schema.fields());
+        let given = given.filter(|field| !field.metadata().is_empty());
+        let given: HashMap<&str, &FieldRef> = given.map(|field| (field.name().as_str(), field)).collect();
+        if given.is_empty() {
+            return;
+        }
+
+        for field in fields {
+            let Some(given) = given.get(field.name().as_str()) else { continue };
+            let mut metadata = field.metadata().clone();
+            metadata.extend(given.metadata().clone());
+            *field = Arc::new(field.as_ref().clone().with_metadata(metadata));
+        }
     }
 
     /// Returns whether the caller gave the type of a column.
