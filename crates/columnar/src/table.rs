@@ -23,7 +23,7 @@ use crate::{
     Error, Result,
     file::schema::{
         ProjectedColumn, cast_field, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves,
-        value_type, widened,
+        value_type, widened, without_list_views,
     },
     format::FileMetadata,
     predicate::{BoundPredicate, Column, PathTexts, Predicate, RootColumn},
@@ -61,7 +61,8 @@ pub enum Strings {
     /// The type that they were written with.
     #[default]
     AsWritten,
-    /// Views, which point into the file's dictionary if it has one. Nested columns keep their types.
+    /// Views, which point into the file's dictionary if it has one. Nested columns keep their types, except that list
+    /// views, which few readers of views accept, become lists.
     View,
 }
 
@@ -254,6 +255,11 @@ impl TableSchema {
             let Some(field) = fields.get_mut(root) else { continue };
             let is_of_path = matches!(field.data_type(), DataType::Dictionary(..));
             if value_type(field.data_type()) == &values && value_type(data_type) == data_type {
+                // Dictionaries of these values stay; nested types that contain some, or list views, do not.
+                let is_other = |written: &FieldRef| value_type(written.data_type()) != data_type;
+                if self.written.get(&root).is_some_and(is_other) {
+                    self.written.remove(&root);
+                }
                 continue;
             }
 
@@ -271,7 +277,10 @@ impl TableSchema {
             fields.push(Arc::new(Field::new(column, DataType::Int64, false)));
         }
 
-        let schema = Schema::new_with_metadata(fields, self.schema.metadata().clone());
+        options.add_field_metadata(fields.iter_mut().chain(self.written.values_mut()));
+        let mut metadata = self.schema.metadata().clone();
+        options.add_metadata(&mut metadata);
+        let schema = Schema::new_with_metadata(fields, metadata);
         let given = Self::planned(schema, options);
         self.schema = given.schema;
         self.by_name = given.by_name;
@@ -501,11 +510,12 @@ impl OutputColumn {
         Self { field, projected, values, insist }
     }
 
-    /// Changes the type of strings and bytes to views.
+    /// Changes the type of strings and bytes to views, and that of list views to lists.
     fn with_views(self) -> Self {
         let views = match self.field.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
             DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+            nested if nested.is_nested() => without_list_views(nested),
             _ => return self,
         };
         let field = Arc::new(self.field.as_ref().clone().with_data_type(views.clone()));

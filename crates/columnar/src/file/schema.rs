@@ -61,6 +61,8 @@ fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &ProjectedColumn) 
         }
         DataType::List(item) => Some(with(DataType::List(inner(item, next_leaf)?))),
         DataType::LargeList(item) => Some(with(DataType::LargeList(inner(item, next_leaf)?))),
+        DataType::ListView(item) => Some(with(DataType::ListView(inner(item, next_leaf)?))),
+        DataType::LargeListView(item) => Some(with(DataType::LargeListView(inner(item, next_leaf)?))),
         DataType::FixedSizeList(item, len) => {
             Some(with(DataType::FixedSizeList(inner(item, next_leaf)?, *len)))
         }
@@ -91,6 +93,21 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
         other => other,
+    }
+}
+
+/// Returns the type with lists in place of list views, at any depth.
+pub(crate) fn without_list_views(data_type: &DataType) -> DataType {
+    let inner = |field: &FieldRef| {
+        Arc::new(field.as_ref().clone().with_data_type(without_list_views(field.data_type())))
+    };
+    match data_type {
+        DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        other => other.clone(),
     }
 }
 
@@ -148,9 +165,11 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
                 }
             }
         }
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            collect(item.data_type(), path, next_leaf, leaves);
-        }
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => collect(item.data_type(), path, next_leaf, leaves),
         DataType::Map(entries, _) => collect_entries(entries, path, next_leaf, leaves),
         other => *next_leaf += leaf_count(other),
     }

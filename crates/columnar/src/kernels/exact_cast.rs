@@ -48,6 +48,13 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
         (List(own) | ListView(own) | LargeListView(own) | FixedSizeList(own, _), LargeList(item)) => {
             lists(cast(array, &LargeList(own.clone()))?.as_list::<i64>(), item)
         }
+        (List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..), ListView(item)) => {
+            cast_with_options(&common_cast(array, &List(item.clone()))?, to, &EXACT)
+        }
+        (
+            List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..),
+            LargeListView(item),
+        ) => cast_with_options(&common_cast(array, &LargeList(item.clone()))?, to, &EXACT),
         (Dictionary(..), _) => {
             let coded = array.as_any_dictionary();
             match common_cast(coded.values(), if let Dictionary(_, values) = to { values } else { to }) {
@@ -457,6 +464,21 @@ mod tests {
         let lost = decimals(vec![1, 12_345_678_901_234_567_891], 19);
         let error = common_cast(&lost, &DataType::Float64).unwrap_err().to_string();
         assert!(error.contains("1.2345678901234567891 is no float64"), "{error}");
+    }
+
+    #[test]
+    fn lists_become_list_views_of_any_width() {
+        let rows = vec![Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(2)])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
+        let lists = lists.slice(1, 3);
+        let item = Arc::new(Field::new_list_field(DataType::Int64, true));
+        let plain = common_cast(&lists, &DataType::List(item.clone())).unwrap();
+
+        for to in [DataType::ListView(item.clone()), DataType::LargeListView(item.clone())] {
+            let views = common_cast(&lists, &to).unwrap();
+            assert_eq!((views.data_type(), views.len(), views.null_count()), (&to, 3, 1));
+            assert_eq!(&common_cast(&views, plain.data_type()).unwrap(), &plain);
+        }
     }
 
     #[test]
