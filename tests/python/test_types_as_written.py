@@ -98,6 +98,23 @@ def test_nested_dictionaries_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("memory", ["64MiB", "0B"])
+def test_nested_keys_stay_narrow_and_cut_batches(tmp_path: Path, memory: str) -> None:
+    coded = pa.dictionary(pa.int8(), pa.string())
+    rows = [[f"{part}-{at}", None] for part in range(5) for at in range(100)]
+    lists = [pa.array(rows[100 * part : 100 * part + 100], pa.list_(coded)) for part in range(5)]
+    table = pa.table({"list": pa.chunked_array(lists)})
+    with pq.ParquetWriter(tmp_path / "t.parquet", table.schema) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch)
+    scan = st.scan(tmp_path / "t.parquet", cache=st.Cache(memory=memory))
+    read = scan.to_arrow()
+    assert read.schema.field("list").type.value_type == coded
+    assert read["list"].to_pylist() == rows
+    st.write_parquet(scan, tmp_path / "again.parquet")
+    assert st.scan(tmp_path / "again.parquet").to_arrow()["list"].to_pylist() == rows
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
 def test_strings_come_as_views(tmp_path: Path, memory: str) -> None:
     table = repeated()
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1_000)

@@ -217,23 +217,16 @@ enum ListViews {
 }
 
 /// Returns the field as it was written, with list views, and with dictionaries of strings and bytes at every depth;
-/// dictionaries of other values are expanded, as in other readers. Nested keys have at least 32 bits, since all row groups
-/// together may have more values than the writer's narrower keys can address.
+/// dictionaries of other values are expanded, as in other readers.
 pub(super) fn with_dictionaries(field: &Field) -> Field {
-    let coded = |keys: &DataType, values: &DataType| {
-        DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
+    let of_text = |keys: &DataType, values: &DataType| {
+        if is_text(values) {
+            DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
+        } else {
+            values.clone()
+        }
     };
-    let nested = |keys: &DataType, values: &DataType| match keys {
-        _ if !is_text(values) => values.clone(),
-        DataType::UInt32 | DataType::Int64 | DataType::UInt64 => coded(keys, values),
-        DataType::UInt8 | DataType::UInt16 => coded(&DataType::UInt32, values),
-        _ => coded(&DataType::Int32, values),
-    };
-
-    match field.data_type() {
-        DataType::Dictionary(_, values) if is_text(values) => field.clone(),
-        _ => replaced(field, &nested, ListViews::Kept),
-    }
+    replaced(field, &of_text, ListViews::Kept)
 }
 
 /// Returns the field with each dictionary replaced, given its keys and values; run-end encoded arrays become values.

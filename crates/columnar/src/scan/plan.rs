@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::OpenObject;
 
 use super::{
-    batches::key_capacity,
+    batches::{has_narrow_nested_keys, key_capacity},
     part::{ScanPart, ScanPartFile},
     request::{MAX_BATCH_ROWS, ScanRequest},
 };
@@ -338,6 +338,12 @@ impl ScanPlan {
             DataType::Dictionary(key, _) => key_capacity(key).is_some_and(|values| values < MAX_BATCH_ROWS),
             _ => false,
         })
+    }
+
+    /// Returns whether a column is returned with dictionaries within lists, structs or maps whose keys may be too narrow
+    /// for a batch.
+    pub(super) fn has_narrow_nested_keys(&self) -> bool {
+        self.outputs.iter().any(|output| has_narrow_nested_keys(output.field.data_type()))
     }
 
     /// Adds a file without the row groups that the filter prunes.
