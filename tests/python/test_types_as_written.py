@@ -331,3 +331,26 @@ def test_metadata_of_the_schema_that_is_given_is_added_to_that_of_the_files(tmp_
     assert read.metadata == {b"owner": b"caller"} and read.field("id").metadata == {b"of": b"caller"}
     types = st.scan(tmp_path / "t.parquet", schema={"id": "int32"}).to_arrow().schema
     assert types.metadata[b"owner"] == b"file" and types.field("id").metadata[b"of"] == b"file"
+
+
+def test_maps_of_sorted_keys_stay_so(tmp_path: Path) -> None:
+    sorted_map = pa.map_(pa.string(), pa.int32(), keys_sorted=True)
+    rows = [[("a", 1), ("b", None)], None, []]
+    table = pa.table(
+        {
+            "map": pa.array(rows, sorted_map),
+            "list": pa.array([[row] for row in rows], pa.list_(sorted_map)),
+            "plain": pa.array(rows, pa.map_(pa.string(), pa.int32())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    st.write_parquet(st.scan(tmp_path / "a.parquet"), tmp_path / "b.parquet")
+    for name in ("a.parquet", "b.parquet"):
+        scan = st.scan(tmp_path / name)
+        read = scan.to_arrow()
+        for schema in (read.schema, pa.schema(scan._source.schema), pa.record_batch(next(iter(scan.batches()))).schema):
+            assert schema.field("map").type.keys_sorted and schema.field("list").type.value_type.keys_sorted
+            assert not schema.field("plain").type.keys_sorted
+        assert read.to_pylist() == table.to_pylist()
+        read.validate(full=True)
+        assert len(pa.RecordBatchReader.from_stream(scan).read_all()) == 3
