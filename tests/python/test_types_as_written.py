@@ -348,7 +348,7 @@ def test_maps_of_sorted_keys_stay_so(tmp_path: Path) -> None:
     for name in ("a.parquet", "b.parquet"):
         scan = st.scan(tmp_path / name)
         read = scan.to_arrow()
-        for schema in (read.schema, pa.schema(scan._source.schema), pa.record_batch(next(iter(scan.batches()))).schema):
+        for schema in (read.schema, pa.schema(scan._source.schema), next(iter(scan.batches())).schema):
             assert schema.field("map").type.keys_sorted and schema.field("list").type.value_type.keys_sorted
             assert not schema.field("plain").type.keys_sorted
         assert read.to_pylist() == table.to_pylist()
