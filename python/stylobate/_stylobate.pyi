@@ -208,6 +208,7 @@ class LocalSequentialScan:
         batch_rows: int | None = None,
         storage_options: dict[str, Any] | None = None,
         cache: Cache | None = None,
+        table: dict[str, Any] | None = None,
     ) -> Self: ...
     @property
     def schema(self) -> Schema: ...

@@ -10,7 +10,19 @@ from typing import Any, Literal, TypeAlias
 from stylobate._stylobate import Cache, Column, LocalSequentialScan, sequential_format
 from stylobate.errors import ConfigError
 from stylobate.filters import Filter, from_tuples
-from stylobate.scan import Data, Path, Scan, column_names, listed, located, scan, whole
+from stylobate.scan import (
+    Data,
+    Partitioning,
+    Path,
+    Scan,
+    column_names,
+    listed,
+    located,
+    partition_types,
+    scan,
+    table_options,
+    whole,
+)
 
 __all__ = ["scan_csv", "scan_ipc", "scan_json"]
 
@@ -34,6 +46,12 @@ def scan_csv(
     types: Types | None = None,
     sample_rows: SampleRows | None = None,
     max_record: int | str | None = None,
+    schema: Any = None,
+    casts: Types | None = None,
+    partitioning: Partitioning = "hive",
+    filename: bool | str = False,
+    file_row_number: bool | str = False,
+    glob: bool = True,
     batch_rows: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
@@ -42,11 +60,8 @@ def scan_csv(
 
     An empty field is null, and `""` is an empty string. Types are inferred from values: int64, float64, bool, date,
     timestamp, otherwise string. A value whose text would change, such as `01234` or `+1`, makes its column a string
-    column; so does `-0`, unless the column has floating-point numbers. Columns of several files are matched by name.
-
-    Hive partition folders, `name=value`, do not become columns, and `schema`, `casts`, `partitioning`, `filename` and
-    `file_row_number` of `scan` do not exist here: they are for Parquet and ORC files. This is also so for JSON and
-    Arrow IPC files.
+    column; so does `-0`, unless the column has floating-point numbers. Columns of several files are matched by name, and
+    folders named `name=value` become columns.
 
     Args:
         paths: File, folder or pattern, or a list of them, read in order.
@@ -65,6 +80,15 @@ def scan_csv(
             value that does not fit is an error. Default: the rows of the first 64 MiB.
         max_record: Maximum bytes of a row, so that a stray quote does not read the rest of a file into memory. Default:
             16 MiB.
+        schema: Schema of the result, from pyarrow or as a dictionary of names and types. Columns that a file lacks are
+            null, and others are ignored. Fields are parsed as these types. Default: the columns of the files.
+        casts: Types of some columns, as in `scan`. Unless `types` gives another one, a field is parsed as this type.
+        partitioning: `"hive"`: folders named `name=value` become columns of inferred types; a dictionary of types or a
+            schema sets some types; None: folders do not become columns. Default: `"hive"`.
+        filename: Adds a column `filename`, or one with the given name, with the path or URL of the file of each row.
+        file_row_number: Adds a column `file_row_number`, or one with the given name, with the position of the row in
+            its file, from 0.
+        glob: Whether `*`, `?` and `[…]` in paths are wildcards. Default: True.
         batch_rows: Maximum rows per batch. Default: 8,192.
         storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`.
         cache: Cache of file pages. Default: `default_cache()`.
@@ -98,6 +122,9 @@ def scan_csv(
         batch_rows=batch_rows,
         storage_options=storage_options,
         cache=cache,
+        table=table_options(
+            schema, casts, True, partition_types(partitioning), filename, file_row_number, glob
+        ),
     )
 
 
@@ -110,6 +137,12 @@ def scan_json(
     types: Types | None = None,
     sample_rows: SampleRows | None = None,
     max_record: int | str | None = None,
+    schema: Any = None,
+    casts: Types | None = None,
+    partitioning: Partitioning = "hive",
+    filename: bool | str = False,
+    file_row_number: bool | str = False,
+    glob: bool = True,
     batch_rows: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
@@ -125,8 +158,7 @@ def scan_json(
             object has raises `ColumnNotFoundError`; if types are inferred from a sample only, at the end of the files.
         max_record: Maximum bytes of an object. Default: 16 MiB.
 
-    The other arguments, limitations and exceptions are those of `scan_csv`: partition folders do not become columns. In
-    `columns`, a dot reaches into a struct.
+    The other arguments and exceptions are those of `scan_csv`. In `columns`, a dot reaches into a struct.
 
     >>> import pathlib, stylobate as st
     >>> _ = pathlib.Path("people.jsonl").write_text('{"name": "Al", "pets": ["cat"]}\\n{"name": "Bo", "age": 7}\\n')
@@ -144,6 +176,9 @@ def scan_json(
         batch_rows=batch_rows,
         storage_options=storage_options,
         cache=cache,
+        table=table_options(
+            schema, casts, True, partition_types(partitioning), filename, file_row_number, glob
+        ),
     )
 
 
@@ -153,13 +188,18 @@ def scan_ipc(
     columns: Sequence[str | Column] | None = None,
     filter: Filter | None = None,
     limit: int | None = None,
+    schema: Any = None,
+    casts: Types | None = None,
+    partitioning: Partitioning = "hive",
+    filename: bool | str = False,
+    file_row_number: bool | str = False,
+    glob: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
 ) -> Scan:
     """Scans Arrow IPC files and streams, including Feather version 2. Batches keep their boundaries.
 
-    The arguments, limitations and exceptions are those of `scan_csv`: partition folders do not become columns. In
-    `columns`, a dot reaches into a struct.
+    The arguments and exceptions are those of `scan_csv`. In `columns`, a dot reaches into a struct.
 
     >>> import pyarrow as pa, pyarrow.feather, stylobate as st
     >>> pa.feather.write_feather(pa.table({"x": [1, 2, 3]}), "numbers.feather")
@@ -176,6 +216,9 @@ def scan_ipc(
         batch_rows=None,
         storage_options=storage_options,
         cache=cache,
+        table=table_options(
+            schema, casts, True, partition_types(partitioning), filename, file_row_number, glob
+        ),
     )
 
 
@@ -198,6 +241,7 @@ def begun(
     batch_rows: int | None,
     storage_options: Mapping[str, Any] | None,
     cache: Cache | None,
+    table: dict[str, Any],
 ) -> Scan:
     """Creates a scan of files in a format."""
     sources, shown = listed(paths)
@@ -208,6 +252,7 @@ def begun(
         "batch_rows": None if batch_rows is None else whole("batch_rows", batch_rows, 1),
         "storage_options": None if storage_options is None else dict(storage_options),
         "cache": cache,
+        "table": table,
     }
     located_sources = [located(path) for path in sources]
     source = LocalSequentialScan(format, located_sources, given, **arguments)
@@ -217,18 +262,22 @@ def begun(
 def as_scan_asks(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any]) -> Scan:
     """Creates a scan from the arguments of `scan`."""
     taken = ("columns", "limit", "batch_rows", "storage_options", "cache")
+    of_table = ("schema", "casts", "union_by_name", "partitioning", "filename", "file_row_number", "glob")
     # `threads` is ignored: these files are read by one thread.
-    known = {"paths", "filter", "filters", "threads", *taken}
+    known = {"paths", "filter", "filters", "threads", *taken, *of_table}
     for name, parameter in inspect.signature(scan).parameters.items():
         value = arguments[name]
-        if name not in known and value is not False and value is not parameter.default and value != "hive":
+        if name not in known and value is not False and value is not parameter.default:
             raise TypeError(f"{name}: it is for Parquet and ORC files")
     filter = arguments["filter"]
     if arguments["filters"] is not None:
         if filter is not None:
             raise ConfigError("filters: give filter or filters, not both")
         filter = from_tuples(arguments["filters"])
-    return begun(format, {}, arguments["paths"], filter=filter, **{name: arguments[name] for name in taken})
+    given = {name: arguments[name] for name in of_table}
+    table = table_options(**given | {"partitioning": partition_types(given["partitioning"])})
+    others = {name: arguments[name] for name in taken}
+    return begun(format, {}, arguments["paths"], filter=filter, table=table, **others)
 
 
 def graph_table(path: Path, types: Mapping[str, str], delimiter: str | None) -> LocalSequentialScan | None:

@@ -123,6 +123,7 @@ NUMBERS = {
     pa.uint64(): [7],
     pa.float64(): [0.5],
     pa.decimal128(5, 2): [decimal.Decimal("2.25")],
+    pa.string(): ["x"],
 }
 
 
@@ -131,8 +132,9 @@ NUMBERS = {
     [
         ((pa.int8(), pa.uint64(), pa.float64()), pa.float64()),
         ((pa.int8(), pa.uint64(), pa.decimal128(5, 2)), pa.decimal128(22, 2)),
-        ((pa.int8(), pa.uint64()), None),
-        ((pa.int8(), pa.float64(), pa.decimal128(5, 2)), None),
+        ((pa.int8(), pa.uint64()), pa.decimal128(20, 0)),
+        ((pa.int8(), pa.float64(), pa.decimal128(5, 2)), pa.float64()),
+        ((pa.int8(), pa.string()), None),
     ],
     ids=str,
 )
@@ -156,6 +158,40 @@ def test_whether_numbers_meet_does_not_depend_on_the_order_of_files(
         found = table.schema.field("c").type
         assert (found.value_type if nested else found) == expected
         assert table["c"].to_pylist() == (values if nested else list(itertools.chain(*values)))
+
+
+def test_durations_meet_in_the_finest_unit(tmp_path: Path) -> None:
+    write(tmp_path, array([1, None], pa.duration("s")), array([2], pa.duration("us")))
+    table = st.scan(tmp_path).to_arrow()
+    assert table.schema.field("c").type == pa.duration("us")
+    assert table["c"].cast(pa.int64()).to_pylist() == [1_000_000, None, 2]
+
+    far = tmp_path / "far"
+    far.mkdir()
+    write(far, array([1 << 62], pa.duration("s")), array([2], pa.duration("us")))
+    with pytest.raises(st.SchemaError, match="0.parquet: column c: "):
+        st.scan(far).to_arrow()
+
+
+def test_unsigned_and_signed_integers_lose_nothing(tmp_path: Path) -> None:
+    write(tmp_path, array([(1 << 64) - 1], pa.uint64()), array([-(1 << 63)], pa.int64()))
+    assert st.scan(tmp_path).to_arrow()["c"].to_pylist() == [(1 << 64) - 1, -(1 << 63)]
+    assert st.scan(tmp_path, filter="c < 0").to_arrow()["c"].to_pylist() == [-(1 << 63)]
+    assert st.scan(tmp_path, filter="c > 9223372036854775807").count() == 1
+
+
+def test_decimals_and_floats_meet_unless_digits_are_lost(tmp_path: Path) -> None:
+    price = decimal.Decimal("0.10")
+    write(tmp_path, array([price], pa.decimal128(38, 18)), array([0.5], pa.float64()))
+    assert st.scan(tmp_path).to_arrow()["c"].to_pylist() == [0.1, 0.5]
+    assert st.scan(tmp_path, filter="c < 0.2").count() == 1
+
+    long = tmp_path / "long"
+    long.mkdir()
+    digits = array([decimal.Decimal("1.2345678901234567891")], pa.decimal128(38, 19))
+    write(long, digits, array([0.5], pa.float64()))
+    with pytest.raises(st.SchemaError, match="0.parquet: column c: 1.2345678901234567891 is no float64"):
+        st.scan(long).to_arrow()
 
 
 def test_nested_fields_that_are_never_null_in_any_file_stay_so(tmp_path: Path) -> None:

@@ -527,10 +527,66 @@ def test_scan_knows_arrow_files_by_their_first_bytes(tmp_path: Path) -> None:
         assert rows(pickle.loads(pickle.dumps(scan))) == [{"x": 2}]
     assert rows(st.scan([path, path])) == [{"x": 1}, {"x": 2}, {"x": 3}] * 2
     for given in (path, data):
-        with pytest.raises(TypeError, match="filename: it is for Parquet and ORC files"):
-            st.scan(given, filename=True)
+        with pytest.raises(TypeError, match="strings: it is for Parquet and ORC files"):
+            st.scan(given, strings="view")
+        assert st.scan(given, filename="file", casts={"x": "int8"}).columns == ["x", "file"]
     with pytest.raises(TypeError, match="several formats"):
         st.scan([data, "x.parquet"])
+
+
+# Tables of many files.
+
+
+def write_years(folder: Path, name: str, content: bytes) -> None:
+    for year in (2023, 2024):
+        path = folder / f"year={year}" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.arrow"])
+def test_partition_folders_are_columns(tmp_path: Path, name: str) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, pa.schema({"n": pa.int64()})) as writer:
+        writer.write_table(pa.table({"n": [1, 2]}))
+    contents = {"a.csv": b"n\n1\n2\n", "a.jsonl": b'{"n": 1}\n{"n": 2}\n', "a.arrow": sink.getvalue().to_pybytes()}
+    write_years(tmp_path, name, contents[name])
+    pattern = tmp_path / "*" / name
+
+    expected = pa.table({"n": [1, 2, 1, 2], "year": [2023, 2023, 2024, 2024]})
+    read = st.scan(pattern)
+    assert read.to_arrow() == expected
+    assert pickle.loads(pickle.dumps(read)).to_arrow() == expected
+    assert read.filter("year = 2024 AND n = 2").select("year").to_arrow().to_pylist() == [{"year": 2024}]
+    assert read.count() == 4 and read.filter(st.col("year") < 2024).count() == 2
+    assert st.scan(pattern, partitioning=None).columns == ["n"]
+    assert st.scan(pattern, partitioning={"year": "string"}).to_arrow()["year"].to_pylist()[0] == "2023"
+    with pytest.raises(st.ConfigError, match="column month: no such partition column: there are year"):
+        st.scan(pattern, partitioning={"month": "int8"})
+
+    named = st.scan(pattern, filename=True, file_row_number="row", casts={"n": "string", "year": "int16"})
+    first = {"n": "1", "year": 2023, "filename": str(tmp_path / "year=2023" / name), "row": 0}
+    assert named.to_arrow().to_pylist()[0] == first
+    assert named.to_arrow()["row"].to_pylist() == [0, 1, 0, 1]
+    with pytest.raises(st.ConfigError, match="column n: .*give another one"):
+        st.scan(pattern, filename="n")
+    with pytest.raises(st.ColumnNotFoundError, match="no column m"):
+        st.scan(pattern, casts={"m": "int8"})
+
+    schema = pa.schema({"year": pa.int32(), "more": pa.date32(), "n": pa.dictionary(pa.int8(), pa.string())})
+    given = st.scan(pattern, schema=schema).to_arrow()
+    assert given.schema.types == schema.types and given.schema.names == schema.names
+    assert given["more"].null_count == 4 and given["n"].to_pylist() == ["1", "2", "1", "2"]
+
+
+def test_folders_of_csv_are_read_as_by_duckdb(tmp_path: Path) -> None:
+    write_years(tmp_path, "a.csv", b"n,price\n1,0.10\n2,7\n")
+    read = st.scan_csv(tmp_path, casts={"price": "decimal(10, 2)"}, filename=True).select("n", "price", "year")
+    options = "hive_partitioning = true, hive_types = {'year': BIGINT}, types = {'price': 'DECIMAL(10, 2)'}"
+    theirs = duckdb.sql(f"SELECT n, price, year FROM read_csv('{tmp_path}/*/*.csv', {options}) ORDER BY ALL")
+    assert sorted(as_tuples(read)) == theirs.fetchall()
+    st.write_parquet(st.scan_csv(tmp_path), tmp_path / "all.parquet")
+    assert pq.read_table(tmp_path / "all.parquet", partitioning=None).num_columns == 3
 
 
 def test_what_is_scanned_can_be_written(write: Write, tmp_path: Path) -> None:

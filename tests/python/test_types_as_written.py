@@ -98,6 +98,23 @@ def test_nested_dictionaries_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("memory", ["64MiB", "0B"])
+def test_nested_keys_stay_narrow_and_cut_batches(tmp_path: Path, memory: str) -> None:
+    coded = pa.dictionary(pa.int8(), pa.string())
+    rows = [[f"{part}-{at}", None] for part in range(5) for at in range(100)]
+    lists = [pa.array(rows[100 * part : 100 * part + 100], pa.list_(coded)) for part in range(5)]
+    table = pa.table({"list": pa.chunked_array(lists)})
+    with pq.ParquetWriter(tmp_path / "t.parquet", table.schema) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch)
+    scan = st.scan(tmp_path / "t.parquet", cache=st.Cache(memory=memory))
+    read = scan.to_arrow()
+    assert read.schema.field("list").type.value_type == coded
+    assert read["list"].to_pylist() == rows
+    st.write_parquet(scan, tmp_path / "again.parquet")
+    assert st.scan(tmp_path / "again.parquet").to_arrow()["list"].to_pylist() == rows
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
 def test_strings_come_as_views(tmp_path: Path, memory: str) -> None:
     table = repeated()
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1_000)
@@ -272,3 +289,68 @@ def test_categoricals_of_polars_come_back(tmp_path: Path) -> None:
     read = st.scan(tmp_path / "p.parquet").to_polars()
     assert read.schema == frame.schema
     assert read.rows() == frame.rows()
+
+
+def test_list_views_stay(tmp_path: Path) -> None:
+    rows = [[1, None], None, [], [2]]
+    table = pa.table(
+        {
+            "view": pa.array(rows, pa.list_view(pa.int32())),
+            "large": pa.array(rows, pa.large_list_view(pa.int64())),
+            "plain": pa.array(rows, pa.list_(pa.int32())),
+        }
+    )
+    st.write_parquet(table, tmp_path / "a.parquet")
+    st.write_parquet(st.scan(tmp_path / "a.parquet"), tmp_path / "b.parquet")
+    for name in ("a.parquet", "b.parquet"):
+        read = st.scan(tmp_path / name).to_arrow()
+        assert [type_.id for type_ in read.schema.types] == [type_.id for type_ in table.schema.types]
+        assert read.to_pylist() == table.to_pylist()
+        read.validate(full=True)
+    assert st.scan(tmp_path / "b.parquet").to_polars().to_dicts() == table.to_pylist()
+    st.write_orc(st.scan(tmp_path / "a.parquet"), tmp_path / "c.orc")
+    assert st.scan(tmp_path / "c.orc").to_arrow().to_pylist() == table.to_pylist()
+    asked = st.scan(tmp_path / "a.parquet", schema={"view": pa.list_(pa.int32())}).to_arrow()
+    assert pa.types.is_list(asked.schema.field("view").type)
+
+
+def test_metadata_of_the_schema_that_is_given_is_added_to_that_of_the_files(tmp_path: Path) -> None:
+    field = pa.field("id", pa.int64(), metadata={"unit": "m", "of": "file"})
+    table = pa.table({"id": [1]}, schema=pa.schema([field], metadata={"owner": "file", "kept": "yes"}))
+    pq.write_table(table, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("id\n1\n")
+
+    given = pa.field("id", pa.int32(), metadata={"of": "caller"})
+    schema = pa.schema([given], metadata={"owner": "caller"})
+    read = st.scan(tmp_path / "t.parquet", schema=schema).to_arrow().schema
+    assert (read.metadata[b"owner"], read.metadata[b"kept"]) == (b"caller", b"yes")
+    metadata = read.field("id").metadata
+    assert (metadata[b"of"], metadata[b"unit"]) == (b"caller", b"m")
+
+    read = st.scan(tmp_path / "t.csv", schema=schema).to_arrow().schema
+    assert read.metadata == {b"owner": b"caller"} and read.field("id").metadata == {b"of": b"caller"}
+    types = st.scan(tmp_path / "t.parquet", schema={"id": "int32"}).to_arrow().schema
+    assert types.metadata[b"owner"] == b"file" and types.field("id").metadata[b"of"] == b"file"
+
+
+def test_maps_of_sorted_keys_stay_so(tmp_path: Path) -> None:
+    sorted_map = pa.map_(pa.string(), pa.int32(), keys_sorted=True)
+    rows = [[("a", 1), ("b", None)], None, []]
+    table = pa.table(
+        {
+            "map": pa.array(rows, sorted_map),
+            "list": pa.array([[row] for row in rows], pa.list_(sorted_map)),
+            "plain": pa.array(rows, pa.map_(pa.string(), pa.int32())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    st.write_parquet(st.scan(tmp_path / "a.parquet"), tmp_path / "b.parquet")
+    for name in ("a.parquet", "b.parquet"):
+        scan = st.scan(tmp_path / name)
+        read = scan.to_arrow()
+        for schema in (read.schema, pa.schema(scan._source.schema), next(iter(scan.batches())).schema):
+            assert schema.field("map").type.keys_sorted and schema.field("list").type.value_type.keys_sorted
+            assert not schema.field("plain").type.keys_sorted
+        assert read.to_pylist() == table.to_pylist()
+        read.validate(full=True)
+        assert len(pa.RecordBatchReader.from_stream(scan).read_all()) == 3

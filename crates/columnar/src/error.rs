@@ -191,6 +191,15 @@ impl Error {
         Self::Corrupt { object: object.into(), row_group: None, column: None, offset, reason }
     }
 
+    /// Returns the error of a value that does not fit the type of its column in the table.
+    pub(crate) fn misfit(object: String, column: &str, error: &ArrowError) -> Self {
+        let reason = match error {
+            ArrowError::CastError(reason) => reason.clone(),
+            other => other.to_string(),
+        };
+        Self::Schema { object, column: column.to_owned(), reason }
+    }
+
     /// Adds the operation to a kernel's error.
     pub(crate) fn arrow(context: impl Into<String>) -> impl FnOnce(ArrowError) -> Self {
         let context = context.into();

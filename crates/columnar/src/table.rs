@@ -23,7 +23,7 @@ use crate::{
     Error, Result,
     file::schema::{
         ProjectedColumn, cast_field, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves,
-        value_type, widened,
+        value_type, widened, without_list_views,
     },
     format::FileMetadata,
     predicate::{BoundPredicate, Column, PathTexts, Predicate, RootColumn},
@@ -61,7 +61,8 @@ pub enum Strings {
     /// The type that they were written with.
     #[default]
     AsWritten,
-    /// Views, which point into the file's dictionary if it has one. Nested columns keep their types.
+    /// Views, which point into the file's dictionary if it has one. Nested columns keep their types, except that list
+    /// views, which few readers of views accept, become lists.
     View,
 }
 
@@ -138,7 +139,8 @@ impl TableSchema {
     ///
     /// Fails if `options` name a column that no file has, or a partition column that no path has.
     pub(crate) fn of(files: &[(&LocatedFile, &FileMetadata)], options: &TableOptions) -> Result<Self> {
-        let partitions = partition_names(files);
+        let located: Vec<&LocatedFile> = files.iter().map(|(located, _)| *located).collect();
+        let partitions = partition_names(&located);
         options.check_partitions(&partitions)?;
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
@@ -206,7 +208,7 @@ impl TableSchema {
 
         for name in partitions {
             let given = options.partition_types.get(name).cloned();
-            let mut data_type = given.unwrap_or_else(|| inferred_type(partition_values(name, files)));
+            let mut data_type = given.unwrap_or_else(|| inferred_type(partition_values(name, &located)));
             // Files whose paths lack the partition may have it as a column.
             for (located, file) in files {
                 if located.partitions.iter().any(|(known, _)| known == name) {
@@ -253,6 +255,11 @@ impl TableSchema {
             let Some(field) = fields.get_mut(root) else { continue };
             let is_of_path = matches!(field.data_type(), DataType::Dictionary(..));
             if value_type(field.data_type()) == &values && value_type(data_type) == data_type {
+                // Dictionaries of these values stay; nested types that contain some, or list views, do not.
+                let is_other = |written: &FieldRef| value_type(written.data_type()) != data_type;
+                if self.written.get(&root).is_some_and(is_other) {
+                    self.written.remove(&root);
+                }
                 continue;
             }
 
@@ -270,7 +277,10 @@ impl TableSchema {
             fields.push(Arc::new(Field::new(column, DataType::Int64, false)));
         }
 
-        let schema = Schema::new_with_metadata(fields, self.schema.metadata().clone());
+        options.add_field_metadata(fields.iter_mut().chain(self.written.values_mut()));
+        let mut metadata = self.schema.metadata().clone();
+        options.add_metadata(&mut metadata);
+        let schema = Schema::new_with_metadata(fields, metadata);
         let given = Self::planned(schema, options);
         self.schema = given.schema;
         self.by_name = given.by_name;
@@ -306,19 +316,8 @@ impl TableSchema {
         files: &[(&LocatedFile, &FileMetadata)],
         options: &TableOptions,
     ) -> Self {
-        for name in partition_names(files) {
-            let is_everywhere = files
-                .iter()
-                .all(|(located, _)| located.partitions.iter().any(|(partition, _)| partition == name));
-            let root = self.by_name.get(name);
-            let is_text =
-                root.is_some_and(|root| *value_type(self.schema.field(*root).data_type()) == DataType::Utf8);
-            let is_filename = options.filename.as_deref() == Some(name);
-            if is_text && is_everywhere && !is_filename && !options.gives_type(name) {
-                let texts: BTreeSet<&str> = partition_values(name, files).collect();
-                self.path_texts.insert(name.to_owned(), texts.into_iter().map(str::to_owned).collect());
-            }
-        }
+        let located: Vec<&LocatedFile> = files.iter().map(|(located, _)| *located).collect();
+        self.path_texts = path_texts(&self.schema, &located, options);
         self
     }
 
@@ -511,11 +510,12 @@ impl OutputColumn {
         Self { field, projected, values, insist }
     }
 
-    /// Changes the type of strings and bytes to views.
+    /// Changes the type of strings and bytes to views, and that of list views to lists.
     fn with_views(self) -> Self {
         let views = match self.field.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
             DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+            nested if nested.is_nested() => without_list_views(nested),
             _ => return self,
         };
         let field = Arc::new(self.field.as_ref().clone().with_data_type(views.clone()));
@@ -655,9 +655,9 @@ fn positions_of<'n>(
 }
 
 /// Returns the names of the partition columns, in the order in which they first appear.
-fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f str> {
+pub(crate) fn partition_names<'f>(files: &[&'f LocatedFile]) -> Vec<&'f str> {
     let mut names: Vec<&str> = Vec::new();
-    for (located, _) in files {
+    for located in files {
         for (name, _) in &located.partitions {
             if !names.contains(&name.as_str()) {
                 names.push(name);
@@ -668,10 +668,27 @@ fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f st
 }
 
 /// Returns the values of a partition column in all paths, without null.
-fn partition_values<'f>(
+pub(crate) fn partition_values<'f>(
     name: &'f str,
-    files: &'f [(&'f LocatedFile, &'f FileMetadata)],
+    files: &'f [&'f LocatedFile],
 ) -> impl Iterator<Item = &'f str> + Clone {
-    let all = files.iter().flat_map(|(located, _)| &located.partitions);
+    let all = files.iter().flat_map(|located| &located.partitions);
     all.filter(move |(known, _)| known == name).filter_map(|(_, value)| value.as_deref())
+}
+
+/// Returns the values of partition columns that are text because `options` give no type, if all paths have the column.
+pub(crate) fn path_texts(schema: &Schema, files: &[&LocatedFile], options: &TableOptions) -> PathTexts {
+    let mut all = PathTexts::default();
+    for name in partition_names(files) {
+        let is_everywhere = files.iter().all(|located| located.has_partition(name));
+        let column = schema.fields().find(name);
+        let is_text = column.is_some_and(|(_, field)| *value_type(field.data_type()) == DataType::Utf8);
+        let is_filename = options.filename.as_deref() == Some(name);
+
+        if is_text && is_everywhere && !is_filename && !options.gives_type(name) {
+            let texts: BTreeSet<&str> = partition_values(name, files).collect();
+            all.insert(name.to_owned(), texts.into_iter().map(str::to_owned).collect());
+        }
+    }
+    all
 }

@@ -8,14 +8,17 @@ mod support;
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray},
+    array::{
+        Array, ArrayRef, DurationSecondArray, Int32Array, Int64Array, ListArray, MapBuilder, MapFieldNames,
+        RecordBatch, StringArray, StringBuilder,
+    },
     compute::{cast, concat_batches},
-    datatypes::{DataType, Field, Schema},
+    datatypes::{DataType, Field, FieldRef, Int32Type, Schema},
 };
 use eventually::eventually;
 use futures::StreamExt;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use stylobate_columnar::{Dictionaries, Error, Predicate, ScanRequest, col};
+use stylobate_columnar::{Dictionaries, Error, Predicate, ScanRequest, Strings, col};
 use support::{Folder, cache, collect, strings};
 
 /// Creates rows with few distinct strings, and with one string per row; some are null.
@@ -339,4 +342,123 @@ async fn row_groups_are_decoded_ahead_of_the_reader_until_the_end() {
     // Five row groups were read or are being read; as many more as there are threads follow without being polled.
     let are_decoded = async || cache.stats().decoded_chunks >= (5 + THREADS - 1) as u64;
     eventually("row groups to be decoded ahead", are_decoded).await;
+}
+
+/// Returns a list, the same as list views, and a map whose keys are sorted.
+fn nested() -> RecordBatch {
+    let rows = vec![Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(2)])];
+    let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
+    let item = Arc::new(Field::new_list_field(DataType::Int32, true));
+    let view = |data_type: DataType| (data_type.clone(), cast(&lists, &data_type).unwrap());
+
+    let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+    let mut maps = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+    for row in 0..4 {
+        maps.keys().append_value(format!("key {row}"));
+        maps.values().append_value("value");
+        maps.append(true).unwrap();
+    }
+    let maps = maps.finish();
+    let DataType::Map(entries, _) = maps.data_type().clone() else { unreachable!("a map") };
+    let sorted = DataType::Map(entries, true);
+    let data = maps.to_data().into_builder().data_type(sorted.clone()).build().unwrap();
+
+    let columns = [
+        (lists.data_type().clone(), lists.clone()),
+        view(DataType::ListView(item.clone())),
+        view(DataType::LargeListView(item)),
+        (sorted, arrow::array::make_array(data)),
+    ];
+    let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) = columns
+        .into_iter()
+        .enumerate()
+        .map(|(at, (data_type, array))| (Arc::new(Field::new(format!("c{at}"), data_type, true)), array))
+        .unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_views_and_maps_of_sorted_keys_have_the_types_that_they_were_written_with() {
+    let folder = Folder::new();
+    let written = nested();
+    let path = folder.parquet("t.parquet", &written, WriterProperties::default());
+    let types = |batch: &RecordBatch| -> Vec<DataType> {
+        batch.schema().fields().iter().map(|field| inner_names_left_out(field.data_type())).collect()
+    };
+
+    for memory in [0, 1 << 30] {
+        let cache = cache(memory).await;
+        let read = collect(ScanRequest::new(&path), &cache).await.unwrap();
+        assert_eq!(types(&read), types(&written));
+        for (column, expected) in read.columns().iter().zip(written.columns()).take(3) {
+            let lists = |array: &ArrayRef| cast(array, written.column(0).data_type()).unwrap();
+            assert_eq!(&lists(column), &lists(expected));
+        }
+
+        // Readers of string views rarely know list views.
+        let read = collect(ScanRequest::new(&path).with_strings(Strings::View), &cache).await.unwrap();
+        assert!(matches!(read.column(1).data_type(), DataType::List(_)));
+        assert!(matches!(read.column(2).data_type(), DataType::LargeList(_)));
+
+        // The caller's schema states a list.
+        let schema = Schema::new(vec![Field::new("c1", written.column(0).data_type().clone(), true)]);
+        let read =
+            collect(ScanRequest::new(&path).with_table_schema(Arc::new(schema)), &cache).await.unwrap();
+        assert!(matches!(read.column(0).data_type(), DataType::List(_)));
+    }
+}
+
+/// Returns the type with the name `x` for the items of lists, which writers rename, and without the entries of maps.
+fn inner_names_left_out(data_type: &DataType) -> DataType {
+    let item = |field: &FieldRef| Arc::new(field.as_ref().clone().with_name("x"));
+    match data_type {
+        DataType::List(field) => DataType::List(item(field)),
+        DataType::ListView(field) => DataType::ListView(item(field)),
+        DataType::LargeListView(field) => DataType::LargeListView(item(field)),
+        DataType::Map(_, sorted) => DataType::Map(Arc::new(Field::new("x", DataType::Null, false)), *sorted),
+        other => other.clone(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_groups_are_pruned_by_their_durations() {
+    let folder = Folder::new();
+    let durations: ArrayRef = Arc::new(DurationSecondArray::from_iter_values(-500..500));
+    let batch = RecordBatch::try_from_iter([("d", durations)]).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(100)).build();
+    let path = folder.parquet("t.parquet", &batch, properties);
+
+    let filter = Predicate::parse("d >= INTERVAL '450' SECOND").unwrap();
+    let cache = cache(1 << 24).await;
+    let scan = ScanRequest::new(&path).with_filter(filter.clone()).plan(&cache).await.unwrap();
+    assert_eq!(scan.units(), 1);
+    let read = collect(ScanRequest::new(&path).with_filter(filter), &cache).await.unwrap();
+    assert_eq!(read.num_rows(), 50);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metadata_of_the_schema_that_was_given_is_added_to_that_of_the_files() {
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let folder = Folder::new();
+    let written = Field::new("id", DataType::Int64, true);
+    let written = written.with_metadata([pair("unit", "m"), pair("of", "file")].into());
+    let metadata = [pair("owner", "file"), pair("kept", "yes")].into();
+    let schema = Arc::new(Schema::new_with_metadata(vec![written], metadata));
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let batch = RecordBatch::try_new(schema, vec![ids]).unwrap();
+    let path = folder.parquet("t.parquet", &batch, WriterProperties::default());
+
+    let given = |name: &str| {
+        let field = Field::new(name, DataType::Int32, true);
+        field.with_metadata([pair("of", "caller")].into())
+    };
+    let schema =
+        Schema::new_with_metadata(vec![given("id"), given("more")], [pair("owner", "caller")].into());
+    let cache = cache(1 << 24).await;
+    let scan = ScanRequest::new(&path).with_table_schema(Arc::new(schema)).plan(&cache).await.unwrap();
+    let read = scan.schema();
+    assert_eq!((&*read.metadata()["owner"], &*read.metadata()["kept"]), ("caller", "yes"));
+    let of = |column: usize, key: &str| read.field(column).metadata().get(key).map(String::as_str);
+    assert_eq!((of(0, "of"), of(0, "unit")), (Some("caller"), Some("m")));
+    assert_eq!((of(1, "of"), of(1, "unit")), (Some("caller"), None));
 }

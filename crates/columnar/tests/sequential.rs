@@ -11,7 +11,7 @@ use arrow::{
         RecordBatchOptions, StringArray, StructArray,
     },
     compute::concat_batches,
-    datatypes::{DataType, Field, Float64Type, Int8Type, Int64Type, Schema, TimeUnit},
+    datatypes::{DataType, Decimal128Type, Field, Float64Type, Int8Type, Int64Type, Schema, TimeUnit},
     ipc::{
         CompressionType,
         writer::{FileWriter, IpcWriteOptions, StreamWriter},
@@ -649,4 +649,165 @@ async fn the_format_of_a_source_is_told_by_names_or_else_by_bytes() {
     assert_eq!(types(&read), [DataType::Int64, DataType::Int64]);
     write(&folder, "b.json", "{}");
     assert!(matches!(detect(&folder.path("*.*")).await, Err(Error::Pattern { .. })));
+}
+
+/// Writes a text into the folders of two years. Returns their parent.
+fn write_years(folder: &Folder, name: &str, text: &str) -> String {
+    for year in ["year=2023", "year=2024"] {
+        std::fs::create_dir_all(folder.path(year)).unwrap();
+        write(folder, &format!("{year}/{name}"), text);
+    }
+    folder.path("")
+}
+
+fn names(batch: &RecordBatch) -> Vec<String> {
+    batch.schema().fields().iter().map(|field| field.name().clone()).collect()
+}
+
+fn integers(batch: &RecordBatch, column: usize) -> Vec<i64> {
+    batch.column(column).as_primitive::<Int64Type>().values().to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partition_folders_are_columns_whatever_the_format_of_the_files() {
+    let folder = Folder::new();
+    let root = write_years(&folder, "a.csv", "n\n1\n2\n");
+    write_years(&folder, "a.jsonl", "{\"n\": 1}\n{\"n\": 2}\n");
+    for year in ["year=2023", "year=2024"] {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        write_ipc(&folder, &format!("{year}/a.arrow"), &[("n", numbers)]);
+    }
+
+    for request in [csv(&root, CsvOptions::default()), json(&root), ipc(&root)] {
+        let read = collect(request.clone()).await.unwrap();
+        assert_eq!(names(&read), ["n", "year"]);
+        assert_eq!(integers(&read, 0), [1, 2, 1, 2]);
+        assert_eq!(integers(&read, 1), [2023, 2023, 2024, 2024]);
+
+        let some = request.clone().with_columns(["year"]).with_filter(col("year").gt(2023)).with_limit(1);
+        let some = collect(some).await.unwrap();
+        assert_eq!((names(&some), integers(&some, 0)), (vec!["year".to_owned()], vec![2024]));
+
+        let typed = request.clone().with_partition_types([("year", DataType::Utf8)]);
+        let typed = collect(typed).await.unwrap();
+        assert_eq!(texts(&typed, 1), ["2023", "2023", "2024", "2024"].map(|year| Some(year.to_owned())));
+        let plain = collect(request.clone().with_hive_partitions(false)).await.unwrap();
+        assert_eq!(names(&plain), ["n"]);
+
+        let unknown = collect(request.with_partition_types([("month", DataType::Int8)])).await.unwrap_err();
+        assert!(matches!(unknown, Error::Option { .. }), "{unknown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partition_values_win_over_a_column_of_that_name() {
+    let folder = Folder::new();
+    let root = write_years(&folder, "a.csv", "year,n\nx,1\n");
+    write_years(&folder, "a.jsonl", "{\"year\": \"x\", \"n\": 1}\n{\"year\": [], \"n\": 2}\n");
+
+    let read = collect(csv(&root, CsvOptions::default())).await.unwrap();
+    assert_eq!((names(&read), integers(&read, 1)), (vec!["n".into(), "year".into()], vec![2023, 2024]));
+    let sampled = JsonOptions::default().with_sample(Sample::Rows(1));
+    let sampled = SequentialRequest::over([root.as_str()], SequentialFormat::Json(sampled));
+    assert_eq!(integers(&collect(sampled).await.unwrap(), 1), [2023, 2023, 2024, 2024]);
+
+    // One file is in no such folder, and has the column itself.
+    write(&folder, "b.csv", "n,year\n7,2025\n");
+    let read = collect(csv(&root, CsvOptions::default())).await.unwrap_err();
+    assert!(matches!(read, Error::Schema { .. }), "{read}");
+    for year in ["year=2023", "year=2024"] {
+        write(&folder, &format!("{year}/a.csv"), "n\n1\n");
+    }
+    let read = collect(csv(&root, CsvOptions::default())).await.unwrap();
+    assert_eq!((names(&read), integers(&read, 0)), (vec!["n".into(), "year".into()], vec![7, 1, 1]));
+    assert_eq!(integers(&read, 1), [2025, 2023, 2024]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_the_filter_excludes_by_their_paths_are_not_read() {
+    let folder = Folder::new();
+    for (month, text) in [("month=01", "n\n1\nx\n"), ("month=02", "n\n3\n")] {
+        std::fs::create_dir_all(folder.path(month)).unwrap();
+        write(&folder, &format!("{month}/a.csv"), text);
+    }
+
+    let request = csv(&folder.path(""), CsvOptions::default().with_sample(Sample::Rows(1)));
+    let read = collect(request.clone().with_filter(col("month").eq(2))).await.unwrap();
+    assert_eq!((integers(&read, 0), texts(&read, 1)), (vec![3], vec![Some("02".to_owned())]));
+    text_error(collect(request.with_filter(col("month").eq("01"))).await.unwrap_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_say_their_file_and_their_number_in_it() {
+    let folder = Folder::new();
+    let root = write_years(&folder, "a.csv", "n\n1\n2\n");
+    write_years(&folder, "a.jsonl", "{\"n\": 1}\n{\"n\": 2}\n");
+
+    for (request, ending) in [(csv(&root, CsvOptions::default()), "csv"), (json(&root), "jsonl")] {
+        let request = request.with_batch_rows(1).with_filename("file").with_file_row_number("row");
+        let read = collect(request.clone().with_hive_partitions(false)).await.unwrap();
+        assert_eq!(names(&read), ["n", "file", "row"]);
+        let files = ["2023", "2023", "2024", "2024"]
+            .map(|year| Some(folder.path(&format!("year={year}/a.{ending}"))));
+        assert_eq!(texts(&read, 1), files);
+        assert_eq!(integers(&read, 2), [0, 1, 0, 1]);
+
+        let some = request.clone().with_columns(["row"]).with_filter(col("row").gt(0).and(col("n").eq(2)));
+        assert_eq!(integers(&collect(some).await.unwrap(), 0), [1, 1]);
+        for taken in [request.clone().with_filename("n"), request.with_file_row_number("year")] {
+            let error = collect(taken).await.unwrap_err();
+            assert!(matches!(error, Error::Option { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_have_the_types_and_the_order_that_were_given() {
+    let folder = Folder::new();
+    let root = write_years(&folder, "a.csv", "n,price,city\n1,0.10,Oslo\n");
+    write_years(&folder, "a.jsonl", "{\"n\": 1, \"price\": \"0.10\", \"city\": \"Oslo\"}\n");
+    let money = DataType::Decimal128(10, 2);
+    let coded = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("price", money.clone(), true),
+        Field::new("lacking", DataType::Date32, true),
+        Field::new("year", DataType::Int16, true),
+        Field::new("city", coded.clone(), true),
+    ]));
+
+    for request in [csv(&root, CsvOptions::default()), json(&root)] {
+        let read = collect(request.clone().with_table_schema(schema.clone())).await.unwrap();
+        assert_eq!(names(&read), ["price", "lacking", "year", "city"]);
+        assert_eq!(types(&read), [money.clone(), DataType::Date32, DataType::Int16, coded.clone()]);
+        assert_eq!(read.column(0).as_primitive::<Decimal128Type>().values(), &[10, 10]);
+        assert_eq!((read.column(1).null_count(), read.column(2).null_count()), (2, 0));
+
+        let cast = request.clone().with_casts([("price", money.clone()), ("year", DataType::Utf8)]);
+        let cast = collect(cast).await.unwrap();
+        assert_eq!(types(&cast), [DataType::Int64, money.clone(), DataType::Utf8, DataType::Utf8]);
+
+        for (column, data_type) in [("nothing", DataType::Int8), ("city", DataType::Int8)] {
+            let error = collect(request.clone().with_casts([(column, data_type)])).await.unwrap_err();
+            assert!(matches!(error, Error::NoSuchColumn { .. } | Error::Text { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_that_do_not_meet_are_cast_to_the_one_that_was_given() {
+    let folder = Folder::new();
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["7"]));
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+    let a = write_ipc(&folder, "a.arrow", &[("n", numbers)]);
+    let b = write_ipc(&folder, "b.arrow", &[("n", words)]);
+
+    assert!(matches!(collect(over_ipc(&[&a, &b])).await, Err(Error::Schema { .. })));
+    let read = collect(over_ipc(&[&a, &b]).with_casts([("n", DataType::Int64)])).await.unwrap();
+    assert_eq!(integers(&read, 0), [1, 7]);
+
+    let schema =
+        Schema::new(vec![Field::new("m", DataType::Utf8, true), Field::new("n", DataType::Utf8, true)]);
+    let read = collect(over_ipc(&[&a, &b]).with_table_schema(Arc::new(schema))).await.unwrap();
+    assert_eq!(texts(&read, 0), [None, None]);
+    assert_eq!(texts(&read, 1), ["1", "7"].map(|text| Some(text.to_owned())));
 }

@@ -16,6 +16,8 @@ use pyo3_arrow::{
     ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule},
 };
 
+use super::sorted_maps::{self, has_sorted_maps};
+
 /// Returns the schema as one struct field, the form that the C interface uses for record batches.
 fn as_struct(schema: &SchemaRef) -> FieldRef {
     let field = Field::new_struct("", schema.fields().clone(), false);
@@ -33,7 +35,37 @@ pub(crate) fn stream_capsule<'py>(
         let rows: ArrayRef = Arc::new(StructArray::from(batch?));
         Ok(rows)
     });
-    to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field)), requested_schema)
+    let keeps_maps = requested_schema.is_some() || !has_sorted_maps(field.data_type());
+    let arrays = Box::new(ArrayIterator::new(arrays, field.clone()));
+    let exported = to_stream_pycapsule(py, arrays, requested_schema)?;
+    if keeps_maps { Ok(exported) } else { sorted_maps::stream_capsule(&exported, field) }
+}
+
+/// Exports a schema.
+fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyArrowResult<Bound<'py, PyCapsule>> {
+    let field = as_struct(schema);
+    if has_sorted_maps(field.data_type()) {
+        sorted_maps::schema_capsule(py, &field)
+    } else {
+        to_schema_pycapsule(py, schema.as_ref())
+    }
+}
+
+/// Exports an array, in the requested schema if possible.
+fn array_capsules<'py>(
+    py: Python<'py>,
+    field: FieldRef,
+    array: &dyn Array,
+    requested_schema: Option<Bound<'py, PyCapsule>>,
+) -> PyArrowResult<Bound<'py, PyTuple>> {
+    let keeps_maps = requested_schema.is_some() || !has_sorted_maps(field.data_type());
+    let exported = to_array_pycapsules(py, field.clone(), array, requested_schema)?;
+    if keeps_maps {
+        return Ok(exported);
+    }
+
+    let schema = sorted_maps::schema_capsule(py, &field)?;
+    Ok(PyTuple::new(py, [schema.into_any(), exported.get_item(1)?])?)
 }
 
 /// An Arrow schema with `__arrow_c_schema__`.
@@ -63,7 +95,7 @@ impl PySchema {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        to_schema_pycapsule(py, self.schema.as_ref())
+        schema_capsule(py, &self.schema)
     }
 
     fn __len__(&self) -> usize {
@@ -101,7 +133,7 @@ impl PyArrowArray {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyTuple>> {
         let field = Arc::new(Field::new("", self.array.data_type().clone(), true));
-        to_array_pycapsules(py, field, &self.array, requested_schema)
+        array_capsules(py, field, &self.array, requested_schema)
     }
 
     fn __len__(&self) -> usize {
@@ -142,11 +174,11 @@ impl PyRecordBatch {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyTuple>> {
         let rows = StructArray::from(self.batch.clone());
-        to_array_pycapsules(py, as_struct(&self.batch.schema()), &rows, requested_schema)
+        array_capsules(py, as_struct(&self.batch.schema()), &rows, requested_schema)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        to_schema_pycapsule(py, self.batch.schema().as_ref())
+        schema_capsule(py, &self.batch.schema())
     }
 
     fn __len__(&self) -> usize {

@@ -63,7 +63,11 @@ pub(crate) fn datafusion_codec(given: &Bound<'_, PyAny>) -> PyResult<FFI_Logical
 }
 
 /// Moves a struct of the C interface out of its capsule.
-fn capsule<T>(capsule: &Bound<'_, PyAny>, name: &CStr, take: unsafe fn(*mut T) -> T) -> PyResult<T> {
+pub(super) fn capsule<T>(
+    capsule: &Bound<'_, PyAny>,
+    name: &CStr,
+    take: unsafe fn(*mut T) -> T,
+) -> PyResult<T> {
     let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?;
     // SAFETY: a capsule of this name holds exactly this struct, aligned; taking it leaves a released one in its place,
     // as the interface requires, and this thread holds the GIL.

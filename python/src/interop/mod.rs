@@ -5,5 +5,6 @@ pub(super) mod batches;
 pub(super) mod exported;
 pub(super) mod imported;
 pub(super) mod json;
+mod sorted_maps;
 pub(super) mod source;
 pub(super) mod stream;

@@ -15,7 +15,9 @@ use pyo3::{
 };
 use pyo3_arrow::error::PyArrowResult;
 use serde_json::{Map, Value};
-use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source, Strings, parquet::Decryption};
+use stylobate_columnar::{
+    Dictionaries, Scan, ScanRequest, SequentialRequest, Source, Strings, parquet::Decryption,
+};
 use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, ReadThrough};
 
 use crate::{
@@ -341,26 +343,35 @@ pub(crate) fn is_in_memory(source: &Source) -> bool {
     matches!(source, Source::Store { .. })
 }
 
-/// Applies the table options: `schema`, `casts`, `partitioning`, `glob`, `filename`, `file_row_number`.
-fn with_table_options(mut request: ScanRequest, table: &Bound<'_, PyDict>) -> PyResult<ScanRequest> {
-    for (name, value) in table {
-        let name: String = name.extract()?;
-        request = match name.as_str() {
-            "schema" => request.with_table_schema(arrow_types::schema(&name, &value)?),
-            "casts" => request.with_casts(arrow_types::column_types(&name, value.cast()?)?),
-            "partition_types" => {
-                request.with_partition_types(arrow_types::column_types("partitioning", value.cast()?)?)
+/// Defines a function that applies the table options to a request: `schema`, `casts`, `partitioning`, `glob`, `filename`
+/// and `file_row_number`. All requests have methods of the same names for them.
+macro_rules! table_options_of {
+    ($function:ident, $request:ty) => {
+        fn $function(mut request: $request, table: &Bound<'_, PyDict>) -> PyResult<$request> {
+            for (name, value) in table {
+                let name: String = name.extract()?;
+                request = match name.as_str() {
+                    "schema" => request.with_table_schema(arrow_types::schema(&name, &value)?),
+                    "casts" => request.with_casts(arrow_types::column_types(&name, value.cast()?)?),
+                    "partition_types" => {
+                        let types = arrow_types::column_types("partitioning", value.cast()?)?;
+                        request.with_partition_types(types)
+                    }
+                    "hive" => request.with_hive_partitions(value.extract()?),
+                    "glob" => request.with_glob(value.extract()?),
+                    "filename" => request.with_filename(value.extract::<String>()?),
+                    "file_row_number" => request.with_file_row_number(value.extract::<String>()?),
+                    _ => return Err(PyTypeError::new_err(format!("{name}: no such option"))),
+                };
             }
-            "hive" => request.with_hive_partitions(value.extract()?),
-            "glob" => request.with_glob(value.extract()?),
-            "filename" => request.with_filename(value.extract::<String>()?),
-            "file_row_number" => request.with_file_row_number(value.extract::<String>()?),
-            _ => return Err(PyTypeError::new_err(format!("{name}: no such option"))),
-        };
-    }
 
-    Ok(request)
+            Ok(request)
+        }
+    };
 }
+
+table_options_of!(with_table_options, ScanRequest);
+table_options_of!(with_sequential_table_options, SequentialRequest);
 
 /// Converts the table options to JSON for the command of a Flight scan.
 #[pyfunction]

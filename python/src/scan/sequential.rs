@@ -14,7 +14,9 @@ use stylobate_columnar::{
     TimestampInference,
 };
 
-use super::{PLAN_LIFETIME, SourceResolver, check_memory, is_in_memory, options};
+use super::{
+    PLAN_LIFETIME, SourceResolver, check_memory, is_in_memory, options, with_sequential_table_options,
+};
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
     errors::ErrorClass,
@@ -83,7 +85,7 @@ impl PyLocalSequentialScan {
     #[new]
     #[pyo3(signature = (
         format, paths, given, *, columns=None, filter=None, limit=None, batch_rows=None, storage_options=None,
-        cache=None,
+        cache=None, table=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of stylobate.scan_csv")]
     fn new(
@@ -97,6 +99,7 @@ impl PyLocalSequentialScan {
         batch_rows: Option<usize>,
         storage_options: Option<&Bound<'_, PyDict>>,
         cache: Option<Py<PyCache>>,
+        table: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let cache = given_or_default(py, cache)?;
@@ -110,6 +113,9 @@ impl PyLocalSequentialScan {
 
         let format = format_of(py, format, first, given)?;
         let mut request = SequentialRequest::over(sources, format);
+        if let Some(table) = table {
+            request = with_sequential_table_options(request, table)?;
+        }
         if let Some(columns) = columns {
             request = request.with_columns(columns);
         }

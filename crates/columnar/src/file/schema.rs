@@ -61,6 +61,8 @@ fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &ProjectedColumn) 
         }
         DataType::List(item) => Some(with(DataType::List(inner(item, next_leaf)?))),
         DataType::LargeList(item) => Some(with(DataType::LargeList(inner(item, next_leaf)?))),
+        DataType::ListView(item) => Some(with(DataType::ListView(inner(item, next_leaf)?))),
+        DataType::LargeListView(item) => Some(with(DataType::LargeListView(inner(item, next_leaf)?))),
         DataType::FixedSizeList(item, len) => {
             Some(with(DataType::FixedSizeList(inner(item, next_leaf)?, *len)))
         }
@@ -91,6 +93,21 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
         other => other,
+    }
+}
+
+/// Returns the type with lists in place of list views, at any depth.
+pub(crate) fn without_list_views(data_type: &DataType) -> DataType {
+    let inner = |field: &FieldRef| {
+        Arc::new(field.as_ref().clone().with_data_type(without_list_views(field.data_type())))
+    };
+    match data_type {
+        DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        other => other.clone(),
     }
 }
 
@@ -148,9 +165,11 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
                 }
             }
         }
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            collect(item.data_type(), path, next_leaf, leaves);
-        }
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => collect(item.data_type(), path, next_leaf, leaves),
         DataType::Map(entries, _) => collect_entries(entries, path, next_leaf, leaves),
         other => *next_leaf += leaf_count(other),
     }
@@ -191,39 +210,56 @@ fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, lea
     }
 }
 
-/// Returns the type that holds values of both types without loss; `None` if there is none. Integers and floating-point
-/// numbers become `Float64`, which may not hold every value.
+/// Returns the type that holds values of both types without loss; `None` if there is none. Integers or decimals and
+/// floating-point numbers become `Float64`, which may not hold every value.
 pub(crate) fn widened(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
-    met(a, b, unit).filter(is_decided)
+    met(a, b, unit).and_then(|data_type| decided(&data_type))
 }
 
-/// A placeholder for signed integers together with `UInt64`: no integer type holds all of them, but floating-point and
-/// decimal types of later files may. No file has this type.
+/// A placeholder for signed integers together with `UInt64`: they become [`WHOLE`], unless floating-point or decimal types
+/// of later files hold all of them. No file has this type.
 const MIXED_WHOLE: DataType = DataType::FixedSizeBinary(-1);
+/// The type of signed integers together with `UInt64`.
+const WHOLE: DataType = DataType::Decimal128(20, 0);
+/// A placeholder for numbers that no decimal type holds, but floating-point types of later files may. No file has this
+/// type.
+const MIXED_DECIMAL: DataType = DataType::FixedSizeBinary(-2);
 
 fn is_mixed_whole(data_type: &DataType) -> bool {
     matches!(data_type, DataType::FixedSizeBinary(-1))
 }
 
-/// Returns whether a merged type contains no placeholder, so that arrays may have it.
-pub(crate) fn is_decided(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().all(|field| is_decided(field.data_type())),
-        DataType::Map(entries, _) => is_decided(entries.data_type()),
-        other => match list_item(other) {
-            Some((item, _)) => is_decided(item.data_type()),
-            None => !is_mixed_whole(other),
-        },
-    }
+fn is_mixed_decimal(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::FixedSizeBinary(-2))
+}
+
+/// Returns a merged type without placeholders, so that arrays may have it; `None` if no type holds all values.
+pub(crate) fn decided(data_type: &DataType) -> Option<DataType> {
+    let inner = |field: &FieldRef| {
+        let data_type = decided(field.data_type())?;
+        Some(Arc::new(field.as_ref().clone().with_data_type(data_type)))
+    };
+    Some(match data_type {
+        mixed if is_mixed_whole(mixed) => WHOLE,
+        mixed if is_mixed_decimal(mixed) => return None,
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect::<Option<_>>()?),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries)?, *sorted),
+        DataType::List(item) => DataType::List(inner(item)?),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)?),
+        DataType::ListView(item) => DataType::ListView(inner(item)?),
+        DataType::LargeListView(item) => DataType::LargeListView(inner(item)?),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item)?, *len),
+        other => other.clone(),
+    })
 }
 
 /// Widens like [`widened`], as one step of merging several types, whose result does not depend on their order. While it
-/// is undecided ([`is_decided`]), a later type may still hold all values.
+/// is undecided ([`decided`] returns `None`), a later type may still hold all values.
 pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     use DataType::{
-        Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,
-        LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, UInt8, UInt16,
-        UInt32, UInt64, Utf8, Utf8View,
+        Binary, BinaryView, Date32, Date64, Duration, FixedSizeBinary, Float16, Float32, Float64, Int16,
+        Int32, Int64, LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp,
+        UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
     };
     if a == b {
         return Some(a.clone());
@@ -236,10 +272,15 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
     }
     Some(match (a, b) {
         (Null, other) | (other, Null) => other.clone(),
+        (mixed, other) | (other, mixed) if is_mixed_decimal(mixed) => match other {
+            Float16 | Float32 | Float64 => Float64,
+            number if is_mixed_whole(number) || digits(number).is_some() => MIXED_DECIMAL,
+            _ => return None,
+        },
         (mixed, other) | (other, mixed) if is_mixed_whole(mixed) => match other {
             Float16 | Float32 | Float64 => Float64,
             whole if whole.is_integer() => MIXED_WHOLE,
-            decimal if decimal.is_decimal() => decimal_of_both(digits(&UInt64)?, digits(decimal)?)?,
+            decimal if decimal.is_decimal() => decimal_of_both(digits(&UInt64)?, digits(decimal)?),
             _ => return None,
         },
         (UInt64, signed) | (signed, UInt64) if signed.is_signed_integer() => MIXED_WHOLE,
@@ -248,7 +289,9 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
         (UInt8 | UInt16 | UInt32, UInt64) | (UInt64, UInt8 | UInt16 | UInt32) => UInt64,
         (Float16, Float32) | (Float32, Float16) => Float32,
         (Float16 | Float32, Float64) | (Float64, Float16 | Float32) => Float64,
-        (Float16 | Float32 | Float64, whole) | (whole, Float16 | Float32 | Float64) if whole.is_integer() => {
+        (Float16 | Float32 | Float64, exact) | (exact, Float16 | Float32 | Float64)
+            if exact.is_integer() || exact.is_decimal() =>
+        {
             Float64
         }
         (Utf8 | Utf8View, LargeUtf8) | (LargeUtf8, Utf8 | Utf8View) => LargeUtf8,
@@ -263,6 +306,7 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
         (Time32(_), Time64(unit)) | (Time64(unit), Time32(_)) => Time64(*unit),
         (Time32(_), Time32(_)) => Time32(TimeUnit::Millisecond),
         (Time64(_), Time64(_)) => Time64(TimeUnit::Nanosecond),
+        (Duration(u), Duration(v)) => Duration(finer(*u, *v)),
         (Timestamp(u, None), Timestamp(v, None)) => Timestamp(unit(*u, *v), None),
         // A zone determines how timestamps are displayed, not their values.
         (Timestamp(u, Some(zone)), Timestamp(v, Some(other))) => {
@@ -278,7 +322,7 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
             Map(Arc::new(a.as_ref().clone().with_data_type(entries)), *sorted && *other)
         }
         (Struct(a), Struct(b)) => Struct(fields_of_both(a, b, unit)?),
-        (a, b) if a.is_decimal() || b.is_decimal() => decimal_of_both(digits(a)?, digits(b)?)?,
+        (a, b) if a.is_decimal() || b.is_decimal() => decimal_of_both(digits(a)?, digits(b)?),
         (a, b) => match signed_bits(a)?.max(signed_bits(b)?) {
             16 => Int16,
             32 => Int32,
@@ -345,13 +389,14 @@ fn digits(data_type: &DataType) -> Option<(u8, i8)> {
     })
 }
 
-fn decimal_of_both((p, s): (u8, i8), (q, t): (u8, i8)) -> Option<DataType> {
+/// Returns the decimal type with the whole digits and the fraction of both, or [`MIXED_DECIMAL`] if it has too many.
+fn decimal_of_both((p, s): (u8, i8), (q, t): (u8, i8)) -> DataType {
     let scale = s.max(t);
     let whole = (i16::from(p) - i16::from(s)).max(i16::from(q) - i16::from(t));
-    match u8::try_from(whole + i16::from(scale)).ok()? {
-        precision @ ..=38 => Some(DataType::Decimal128(precision, scale)),
-        precision @ ..=76 => Some(DataType::Decimal256(precision, scale)),
-        _ => None,
+    match u8::try_from(whole + i16::from(scale)) {
+        Ok(precision @ ..=38) => DataType::Decimal128(precision, scale),
+        Ok(precision @ ..=76) => DataType::Decimal256(precision, scale),
+        _ => MIXED_DECIMAL,
     }
 }
 
@@ -495,8 +540,8 @@ mod tests {
         use DataType::{Float64, Int8, Int32, Int64, UInt32, UInt64, Utf8};
         assert_eq!(widened(&Int8, &Int32, finer), Some(Int32));
         assert_eq!(widened(&UInt32, &Int8, finer), Some(Int64));
-        assert_eq!(widened(&UInt64, &Int64, finer), None);
-        assert_eq!(widened(&Int8, &UInt64, finer), None);
+        assert_eq!(widened(&UInt64, &Int64, finer), Some(DataType::Decimal128(20, 0)));
+        assert_eq!(widened(&Int8, &UInt64, finer), Some(DataType::Decimal128(20, 0)));
         assert_eq!(widened(&Int32, &Float64, finer), Some(Float64));
         assert_eq!(widened(&Int64, &Float64, finer), Some(Float64));
         assert_eq!(widened(&Utf8, &Int32, finer), None);
@@ -506,6 +551,18 @@ mod tests {
         );
         assert_eq!(widened(&DataType::Decimal128(2, 1), &Int64, finer), Some(DataType::Decimal128(20, 1)));
         assert_eq!(widened(&DataType::Decimal128(38, 2), &DataType::Decimal256(76, 70), finer), None);
+        assert_eq!(widened(&DataType::Decimal128(38, 2), &DataType::Float32, finer), Some(Float64));
+    }
+
+    #[test]
+    fn durations_meet_in_the_finest_unit() {
+        use TimeUnit::{Microsecond, Nanosecond, Second};
+        let both = |a, b, unit| widened(&DataType::Duration(a), &DataType::Duration(b), unit);
+        for unit in [finer as TimeUnitChooser, coarser] {
+            assert_eq!(both(Second, Nanosecond, unit), Some(DataType::Duration(Nanosecond)));
+            assert_eq!(both(Microsecond, Second, unit), Some(DataType::Duration(Microsecond)));
+        }
+        assert_eq!(widened(&DataType::Duration(Second), &DataType::Int64, finer), None);
     }
 
     #[test]

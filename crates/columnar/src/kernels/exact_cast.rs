@@ -9,7 +9,7 @@ use arrow::{
     },
     buffer::OffsetBuffer,
     compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct, take},
-    datatypes::{DataType, Field, FieldRef, Fields, Int64Type, TimeUnit, UInt64Type},
+    datatypes::{DataType, Decimal128Type, Field, FieldRef, Fields, Int64Type, TimeUnit, UInt64Type},
     error::ArrowError,
     util::display::array_value_to_string,
 };
@@ -48,6 +48,13 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
         (List(own) | ListView(own) | LargeListView(own) | FixedSizeList(own, _), LargeList(item)) => {
             lists(cast(array, &LargeList(own.clone()))?.as_list::<i64>(), item)
         }
+        (List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..), ListView(item)) => {
+            cast_with_options(&common_cast(array, &List(item.clone()))?, to, &EXACT)
+        }
+        (
+            List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..),
+            LargeListView(item),
+        ) => cast_with_options(&common_cast(array, &LargeList(item.clone()))?, to, &EXACT),
         (Dictionary(..), _) => {
             let coded = array.as_any_dictionary();
             match common_cast(coded.values(), if let Dictionary(_, values) = to { values } else { to }) {
@@ -149,17 +156,19 @@ fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, 
 /// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, or an integer without an
 /// equal floating-point number.
 fn loss_reason(array: &ArrayRef, to: &DataType) -> Option<String> {
-    use DataType::{Float64, Int64, Timestamp, UInt64};
+    use DataType::{Duration, Float64, Int64, Timestamp, UInt64};
     match (array.data_type(), to) {
-        (Timestamp(unit, _), Timestamp(to, _)) if nanoseconds(*unit) < nanoseconds(*to) => {
-            let each = nanoseconds(*to) / nanoseconds(*unit);
-            let numbers = cast(array, &Int64).ok()?;
-            let lost =
-                numbers.as_primitive::<Int64Type>().iter().flatten().find(|value| value % each != 0)?;
+        (Timestamp(unit, _), Timestamp(to, _)) => {
+            let lost = fraction(array, *unit, *to)?;
             Some(format!(
                 "{lost} {unit:?}s since 1970 are no whole {to:?}s, which other files need to reach as far"
             ))
         }
+        (Duration(unit), Duration(to)) => {
+            let lost = fraction(array, *unit, *to)?;
+            Some(format!("{lost} {unit:?}s are no whole {to:?}s"))
+        }
+        (decimal, Float64) if decimal.is_decimal() => decimal_without_float(array).map(no_float),
         (Int64, Float64) => {
             let mut values = array.as_primitive::<Int64Type>().iter().flatten();
             // The largest integer would be rounded to 2^63, and saturate back to itself.
@@ -173,6 +182,46 @@ fn loss_reason(array: &ArrayRef, to: &DataType) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns the first value that a coarser unit cannot represent.
+fn fraction(array: &ArrayRef, unit: TimeUnit, to: TimeUnit) -> Option<i64> {
+    let each = nanoseconds(to) / nanoseconds(unit);
+    if each <= 1 {
+        return None;
+    }
+    let numbers = cast(array, &DataType::Int64).ok()?;
+    numbers.as_primitive::<Int64Type>().iter().flatten().find(|value| value % each != 0)
+}
+
+/// Returns the first decimal with more significant digits than the nearest `f64` keeps.
+fn decimal_without_float(array: &ArrayRef) -> Option<String> {
+    // All decimals of 15 digits survive.
+    if let DataType::Decimal32(precision, _) | DataType::Decimal64(precision, _) = array.data_type()
+        && *precision <= f64::DIGITS as u8
+    {
+        return None;
+    }
+
+    let few = 10_i128.pow(f64::DIGITS);
+    let has_few_digits = |row: usize| match array.as_primitive_opt::<Decimal128Type>() {
+        Some(decimals) => (-few..few).contains(&decimals.value(row)),
+        None => false,
+    };
+    let lost = |row: usize| {
+        if array.is_null(row) || has_few_digits(row) {
+            return None;
+        }
+        let text = array_value_to_string(array, row).ok()?;
+        let nearest: f64 = text.parse().ok()?;
+        (without_trailing_zeros(&nearest.to_string()) != without_trailing_zeros(&text)).then_some(text)
+    };
+    (0..array.len()).find_map(lost)
+}
+
+/// Returns a number without the zeros at the end of its fraction.
+fn without_trailing_zeros(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
 fn no_float(value: impl fmt::Display) -> String {
@@ -300,11 +349,12 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
 mod tests {
     use arrow::{
         array::{
-            BooleanArray, Date64Array, DictionaryArray, Float16Array, Float64Array, Int8Array, Int32Array,
-            LargeStringArray, StringArray, StringViewArray, TimestampMicrosecondArray,
-            TimestampNanosecondArray, TimestampSecondArray, UInt32Array,
+            BooleanArray, Date64Array, Decimal128Array, DictionaryArray, DurationMillisecondArray,
+            DurationSecondArray, Float16Array, Float64Array, Int8Array, Int32Array, LargeStringArray,
+            StringArray, StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+            TimestampSecondArray, UInt32Array,
         },
-        datatypes::{Int8Type, Int32Type, TimestampMillisecondType},
+        datatypes::{Float64Type, Int8Type, Int32Type, TimestampMillisecondType},
     };
 
     use super::*;
@@ -396,6 +446,53 @@ mod tests {
 
         let between: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(3001)]));
         assert!(common_cast(&between, &DataType::Timestamp(TimeUnit::Microsecond, None)).is_err());
+    }
+
+    #[test]
+    fn decimals_become_floats_that_show_the_same_digits() {
+        let decimals = |values: Vec<i128>, scale: i8| -> ArrayRef {
+            let values = Decimal128Array::from(values);
+            Arc::new(values.with_precision_and_scale(38, scale).unwrap())
+        };
+        let short = decimals(vec![10, -225, 0], 2);
+        let done = common_cast(&short, &DataType::Float64).unwrap();
+        assert_eq!(done.as_primitive::<Float64Type>().values(), &[0.1, -2.25, 0.0]);
+
+        // 15 digits of a fraction that is written with 18.
+        let long = decimals(vec![123_456_789_012_345 * 10_i128.pow(15)], 18);
+        assert!(common_cast(&long, &DataType::Float64).is_ok());
+        let lost = decimals(vec![1, 12_345_678_901_234_567_891], 19);
+        let error = common_cast(&lost, &DataType::Float64).unwrap_err().to_string();
+        assert!(error.contains("1.2345678901234567891 is no float64"), "{error}");
+    }
+
+    #[test]
+    fn lists_become_list_views_of_any_width() {
+        let rows = vec![Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(2)])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
+        let lists = lists.slice(1, 3);
+        let item = Arc::new(Field::new_list_field(DataType::Int64, true));
+        let plain = common_cast(&lists, &DataType::List(item.clone())).unwrap();
+
+        for to in [DataType::ListView(item.clone()), DataType::LargeListView(item.clone())] {
+            let views = common_cast(&lists, &to).unwrap();
+            assert_eq!((views.data_type(), views.len(), views.null_count()), (&to, 3, 1));
+            assert_eq!(&common_cast(&views, plain.data_type()).unwrap(), &plain);
+        }
+    }
+
+    #[test]
+    fn durations_are_cast_to_other_units_unless_a_value_is_lost() {
+        let seconds: ArrayRef = Arc::new(DurationSecondArray::from(vec![Some(3), None]));
+        let millis: ArrayRef = Arc::new(DurationMillisecondArray::from(vec![Some(3_000), None]));
+        assert_eq!(&common_cast(&seconds, millis.data_type()).unwrap(), &millis);
+        assert_eq!(&common_cast(&millis, seconds.data_type()).unwrap(), &seconds);
+
+        let between: ArrayRef = Arc::new(DurationMillisecondArray::from(vec![1]));
+        let error = common_cast(&between, seconds.data_type()).unwrap_err().to_string();
+        assert!(error.contains("1 Milliseconds are no whole Seconds"), "{error}");
+        let far: ArrayRef = Arc::new(DurationSecondArray::from(vec![i64::MAX]));
+        assert!(common_cast(&far, millis.data_type()).is_err());
     }
 
     #[test]

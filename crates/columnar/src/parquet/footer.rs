@@ -204,39 +204,52 @@ fn estimated_code_bytes(chunk: &ColumnChunkMetaData) -> u64 {
 
 /// Returns the field without dictionaries, at any depth.
 pub(super) fn without_dictionaries(field: &Field) -> Field {
-    replaced(field, &|_, values| values.clone())
+    replaced(field, &|_, values| values.clone(), ListViews::Lists)
 }
 
-/// Returns the field as it was written, with dictionaries of strings and bytes at every depth; dictionaries of other
-/// values are expanded, as in other readers. Nested keys have at least 32 bits, since all row groups together may have
-/// more values than the writer's narrower keys can address.
+/// The types that list views are replaced with.
+#[derive(Clone, Copy)]
+enum ListViews {
+    /// Lists, which are decoded.
+    Lists,
+    /// List views.
+    Kept,
+}
+
+/// Returns the field as it was written, with list views, and with dictionaries of strings and bytes at every depth;
+/// dictionaries of other values are expanded, as in other readers.
 pub(super) fn with_dictionaries(field: &Field) -> Field {
-    let coded = |keys: &DataType, values: &DataType| {
-        DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
+    let of_text = |keys: &DataType, values: &DataType| {
+        if is_text(values) {
+            DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
+        } else {
+            values.clone()
+        }
     };
-    let nested = |keys: &DataType, values: &DataType| match keys {
-        _ if !is_text(values) => values.clone(),
-        DataType::UInt32 | DataType::Int64 | DataType::UInt64 => coded(keys, values),
-        DataType::UInt8 | DataType::UInt16 => coded(&DataType::UInt32, values),
-        _ => coded(&DataType::Int32, values),
-    };
-
-    match field.data_type() {
-        DataType::Dictionary(_, values) if is_text(values) => field.clone(),
-        _ => replaced(field, &nested),
-    }
+    replaced(field, &of_text, ListViews::Kept)
 }
 
-/// Returns the field with each dictionary replaced, given its keys and values; run-end encoded arrays become values,
-/// and list views become lists.
-fn replaced(field: &Field, dictionary: &impl Fn(&DataType, &DataType) -> DataType) -> Field {
-    let inner = |field: &Field| Arc::new(replaced(field, dictionary));
+/// Returns the field with each dictionary replaced, given its keys and values; run-end encoded arrays become values.
+fn replaced(
+    field: &Field,
+    dictionary: &impl Fn(&DataType, &DataType) -> DataType,
+    list_views: ListViews,
+) -> Field {
+    let inner = |field: &Field| Arc::new(replaced(field, dictionary, list_views));
     let data_type = match field.data_type() {
         DataType::Dictionary(keys, values) => dictionary(keys, values),
         DataType::RunEndEncoded(_, values) => values.data_type().clone(),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| inner(field)).collect()),
-        DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(inner(item)),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::ListView(item) => match list_views {
+            ListViews::Lists => DataType::List(inner(item)),
+            ListViews::Kept => DataType::ListView(inner(item)),
+        },
+        DataType::LargeListView(item) => match list_views {
+            ListViews::Lists => DataType::LargeList(inner(item)),
+            ListViews::Kept => DataType::LargeListView(inner(item)),
+        },
         DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
         other => other.clone(),

@@ -22,6 +22,7 @@ use crate::{
         codes::{self, CodeWidth, Codes, ViewTables, string_views},
         exact_cast::{EXACT, common_cast},
         expand::{expand, expanded_rows},
+        nested_type::contains_type,
     },
     table::OutputColumn,
 };
@@ -94,14 +95,41 @@ fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
 }
 
 /// Returns the number of rows for one batch: fewer than `rows` if dictionaries would expand to more than
-/// [`MAX_EXPANDED`], or have more values than the keys of the output can address.
-pub(super) fn fitting_rows(outputs: &[OutputColumn], columns: &[ArrayRef], rows: usize) -> usize {
+/// [`MAX_EXPANDED`], or have more values than the keys of the output can address. If `codes` is true, only dictionaries
+/// within other types count: others are returned as they are.
+pub(super) fn fitting_rows(
+    outputs: &[OutputColumn],
+    columns: &[ArrayRef],
+    rows: usize,
+    codes: bool,
+) -> usize {
     let fitting = |(column, output): (&ArrayRef, &OutputColumn)| match output.field.data_type() {
+        nested if has_narrow_nested_keys(nested) => rows_within_nested_keys(column, nested),
+        _ if codes => rows,
         DataType::Dictionary(key, _) => rows_within_keys(column, key),
         of_values if of_values == &output.values => expanded_rows(column, MAX_EXPANDED),
         _ => rows,
     };
     columns.iter().zip(outputs).map(fitting).fold(rows, usize::min)
+}
+
+/// Returns whether a type contains dictionaries, below its root, whose keys address fewer values than a batch may have.
+pub(super) fn has_narrow_nested_keys(data_type: &DataType) -> bool {
+    let is_narrow = |found: &DataType| match found {
+        DataType::Dictionary(key, _) => key_capacity(key).is_some(),
+        _ => false,
+    };
+    data_type.is_nested() && contains_type(data_type, is_narrow)
+}
+
+/// Returns a number of leading rows whose nested values the keys of the output can address. A single row always has few
+/// enough: it was written from one dictionary.
+fn rows_within_nested_keys(column: &ArrayRef, data_type: &DataType) -> usize {
+    let mut rows = column.len();
+    while rows > 1 && common_cast(&column.slice(0, rows), data_type).is_err() {
+        rows /= 2;
+    }
+    rows
 }
 
 /// Returns the number of values that dictionary keys can address; `None` if that is not a limit.
@@ -134,11 +162,7 @@ fn distinct_values(column: &ArrayRef) -> Option<usize> {
 
 /// Returns the error of a column whose values do not fit the type of the table.
 pub(super) fn no_common(object: &OpenObject, field: &Field, reason: &ArrowError) -> Error {
-    let reason = match reason {
-        ArrowError::CastError(reason) => reason.clone(),
-        other => other.to_string(),
-    };
-    Error::Schema { object: object.name(), column: field.name().clone(), reason }
+    Error::misfit(object.name(), field.name(), reason)
 }
 
 /// Repeats a value.

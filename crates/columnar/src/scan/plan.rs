@@ -5,10 +5,10 @@ use std::{ops::Range, sync::Arc};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
-use stylobate_storage::{OpenObject, key_of_path};
+use stylobate_storage::OpenObject;
 
 use super::{
-    batches::key_capacity,
+    batches::{has_narrow_nested_keys, key_capacity},
     part::{ScanPart, ScanPartFile},
     request::{MAX_BATCH_ROWS, ScanRequest},
 };
@@ -19,7 +19,7 @@ use crate::{
     prune::{PruneVerdict, prune},
     table::{
         FileColumn, FilterColumn, OutputColumn, OutputTypes, TableSchema,
-        locate::{LocatedFile, locate},
+        locate::{LocatedFile, locate, shown_path},
         statistics::of_file,
     },
 };
@@ -281,14 +281,6 @@ async fn open_piece(request: &ScanRequest, piece: &ScanPartFile, cache: &Cache) 
     Ok(file)
 }
 
-/// Returns the path of a local file, or an object's URL.
-fn shown_path(object: &OpenObject) -> String {
-    match object.name() {
-        name if name.starts_with("file:///") => format!("/{}", key_of_path(&object.meta().location)),
-        name => name,
-    }
-}
-
 async fn open(
     source: usize,
     mut located: LocatedFile,
@@ -305,7 +297,8 @@ async fn open(
         }
     };
 
-    request.table.name_file(&mut located, &metadata, &shown_path(&object))?;
+    let has_column = |column: &str| metadata.schema().column_with_name(column).is_some();
+    request.table.name_file(&mut located, has_column, &shown_path(&object))?;
     // Caches are shared with scans that have no keys.
     if metadata.is_decrypted() {
         object = object.without_version();
@@ -345,6 +338,12 @@ impl ScanPlan {
             DataType::Dictionary(key, _) => key_capacity(key).is_some_and(|values| values < MAX_BATCH_ROWS),
             _ => false,
         })
+    }
+
+    /// Returns whether a column is returned with dictionaries within lists, structs or maps whose keys may be too narrow
+    /// for a batch.
+    pub(super) fn has_narrow_nested_keys(&self) -> bool {
+        self.outputs.iter().any(|output| has_narrow_nested_keys(output.field.data_type()))
     }
 
     /// Adds a file without the row groups that the filter prunes.

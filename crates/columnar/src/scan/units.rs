@@ -329,8 +329,9 @@ fn build(
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
 
             let is_wide = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
-            let fitting = if !planned.codes && (planned.has_narrow_keys() || is_wide()) {
-                batches::fitting_rows(&planned.outputs, &columns, count)
+            let may_exceed = !planned.codes && (planned.has_narrow_keys() || is_wide());
+            let fitting = if may_exceed || planned.has_narrow_nested_keys() {
+                batches::fitting_rows(&planned.outputs, &columns, count, planned.codes)
             } else {
                 count
             };
@@ -462,7 +463,7 @@ fn streamed(
     let mut left = count;
     let mut keep = keep;
     while left > 0 {
-        let rows = if planned.codes { left } else { batches::fitting_rows(&planned.outputs, &arrays, left) };
+        let rows = batches::fitting_rows(&planned.outputs, &arrays, left, planned.codes);
         let of_rows: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(0, rows)).collect();
         let kept = keep.as_ref().map(|keep| keep.slice(0, rows));
         if kept.as_ref().is_none_or(|kept| kept.count_set_bits() > 0) {

@@ -19,11 +19,12 @@ use super::{
     bytes::{ObjectReader, decompressed, read_error},
     guard::guard_object,
     infer::{TypeInference, fits},
-    reading::{BatchCallback, SequentialReadOptions},
+    reading::{BatchCallback, FileBatchCallback, SequentialReadOptions},
     selection::ColumnNames,
+    table::ColumnRequest,
 };
 use crate::{
-    Error, Predicate, Result,
+    Error, Result,
     csv::{CsvFieldKind, RecordError},
 };
 
@@ -67,26 +68,26 @@ impl CsvFiles {
     pub(super) fn open(
         files: Vec<OpenObject>,
         options: CsvOptions,
-        columns: Option<&[String]>,
-        filter: Option<&Predicate>,
+        request: &ColumnRequest<'_>,
         runtime: &Handle,
     ) -> Result<Self> {
         let opened =
             Self { files, options, columns: Vec::new(), schema: Arc::new(Schema::empty()), rows: None };
         let names = opened.names(runtime)?;
-        let all = ColumnNames(&names);
-        if let Some((unknown, _)) = opened.options.types.iter().find(|(name, _)| !names.contains(name)) {
-            return Err(all.no_such(unknown));
-        }
-        if let Some((column, data_type)) = opened.options.types.iter().find(|(_, of)| !is_of_text(of)) {
-            let reason = format!("a field of a CSV file is no {data_type}: read it as a string");
-            return Err(Error::Option { column: Some(column.clone()), reason });
+        for (name, data_type) in &opened.options.types {
+            if request.is_of_path(name) {
+                continue;
+            }
+            if !names.contains(name) {
+                return Err(ColumnNames(&names).no_such(name));
+            }
+            check_of_text(name, data_type)?;
         }
 
-        let needed = all.needed(columns, filter)?;
+        let needed = request.needed(&names)?;
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
-        opened.infer(needed.collect(), runtime)
+        opened.infer(needed.collect(), request, runtime)
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -120,9 +121,18 @@ impl CsvFiles {
         Ok(names)
     }
 
-    /// Infers the types of these columns from the sample.
-    fn infer(self, names: Vec<String>, runtime: &Handle) -> Result<Self> {
-        let declared = |name: &String| self.options.types.iter().find(|(column, _)| column == name);
+    /// Infers the types of these columns from the sample, unless the caller gave them.
+    fn infer(self, names: Vec<String>, request: &ColumnRequest<'_>, runtime: &Handle) -> Result<Self> {
+        let declared = |name: &String| {
+            let of_option = self.options.types.iter().find(|(column, _)| column == name);
+            of_option.map(|(_, data_type)| data_type).or_else(|| request.options.cast_type(name))
+        };
+        for name in &names {
+            if let Some(data_type) = declared(name) {
+                check_of_text(name, data_type)?;
+            }
+        }
+
         let to_infer: Vec<String> = names.iter().filter(|name| declared(name).is_none()).cloned().collect();
         let mut sample = CsvTypeSample {
             inferences: vec![TypeInference::new(self.options.timestamps); to_infer.len()],
@@ -138,7 +148,7 @@ impl CsvFiles {
         let CsvTypeSample { inferences, rows, is_all, .. } = sample;
         let mut inferred = inferences.into_iter();
         let column = |name: String| match declared(&name) {
-            Some((_, data_type)) => CsvColumn { name, data_type: data_type.clone(), is_guessed: false },
+            Some(data_type) => CsvColumn { name, data_type: data_type.clone(), is_guessed: false },
             None => {
                 let data_type = inferred.next().map_or(DataType::Utf8, |inference| inference.data_type());
                 CsvColumn { name, is_guessed: !is_all && data_type != DataType::Utf8, data_type }
@@ -188,14 +198,21 @@ impl CsvFiles {
     }
 
     /// Reads columns of all rows.
-    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
+    pub(super) fn read(
+        &self,
+        reading: &SequentialReadOptions<'_>,
+        emit: FileBatchCallback<'_>,
+    ) -> Result<()> {
         let columns: Vec<CsvColumn> =
             reading.columns.iter().filter_map(|at| self.columns.get(*at).cloned()).collect();
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
 
-        for object in &self.files {
-            let read = || self.read_file(object, &columns, &schema, reading, &mut *emit);
+        for (at, object) in self.files.iter().enumerate() {
+            if reading.skipped.contains(&at) {
+                continue;
+            }
+            let read = || self.read_file(object, &columns, &schema, reading, &mut |batch| emit(at, batch));
             if guard_object(object, read)?.is_break() {
                 return Ok(());
             }
@@ -405,6 +422,16 @@ fn misfit(object: &OpenObject, line: u64, column: &CsvColumn, text: &str) -> Err
     let reason = format!("{shown:?} is no {}, {what_to_do}", column.data_type);
     Error::Text { object: object.name(), line, column: Some(column.name.clone()), reason }
 }
+
+/// Fails if a text cannot be cast to the type of a column.
+fn check_of_text(column: &str, data_type: &DataType) -> Result<()> {
+    if is_of_text(data_type) {
+        return Ok(());
+    }
+    let reason = format!("a field of a CSV file is no {data_type}: read it as a string");
+    Err(Error::Option { column: Some(column.to_owned()), reason })
+}
+
 /// Returns `true` if a text can be cast to this type.
 fn is_of_text(data_type: &DataType) -> bool {
     let without = matches!(

@@ -1,5 +1,6 @@
 //! The formats that are read front to back, and their detection by name or first bytes.
 
+use arrow::datatypes::DataType;
 use stylobate_storage::OpenObject;
 
 use super::{
@@ -97,6 +98,15 @@ impl SequentialFormat {
             Self::Csv(_) => "CSV",
             Self::Json(_) => "JSON",
             Self::Arrow => "Arrow IPC",
+        }
+    }
+
+    /// Returns the types of columns that are not inferred.
+    pub(super) fn types(&self) -> &[(String, DataType)] {
+        match self {
+            Self::Csv(options) => &options.types,
+            Self::Json(options) => &options.types,
+            Self::Arrow => &[],
         }
     }
 

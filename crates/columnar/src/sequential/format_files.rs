@@ -27,12 +27,13 @@ pub(super) async fn open_format_files(
     source: &Source,
     cache: &Cache,
     format: &SequentialFormat,
-) -> Result<Vec<OpenObject>> {
-    let located = locate(source, cache, PathOptions::default(), None).await?;
+    paths: PathOptions,
+) -> Result<Vec<(LocatedFile, OpenObject)>> {
+    let located = locate(source, cache, paths, None).await?;
     if let [file] = located.as_slice()
         && names_file(source, cache, file)
     {
-        return Ok(vec![file.store.open_object(&file.path).await?]);
+        return Ok(vec![(file.clone(), file.store.open_object(&file.path).await?)]);
     }
 
     let match_of = |file: &LocatedFile| format.match_name(&file.key());
@@ -40,15 +41,15 @@ pub(super) async fn open_format_files(
     let uses_bytes = !(is_named && matches!(format, SequentialFormat::Csv(_)));
 
     let mut objects = Vec::new();
-    for file in &located {
-        let name_match = match_of(file);
+    for file in located {
+        let name_match = match_of(&file);
         if name_match == NameMatch::Other || (name_match == NameMatch::Unknown && !uses_bytes) {
             continue;
         }
 
         let object = file.store.open_object(&file.path).await?;
         if name_match == NameMatch::Same || format.matches_prefix(&prefix(&object).await?) {
-            objects.push(object);
+            objects.push((file, object));
         }
     }
 

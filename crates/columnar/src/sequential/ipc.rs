@@ -19,7 +19,6 @@ use std::{
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
-    error::ArrowError,
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
@@ -31,10 +30,10 @@ use super::{
     bytes::{GZIP, ObjectFile, ObjectReader, ZSTD, decompressed, read_error},
     format::{ARROW_FILE, ARROW_STREAM, FEATHER_V1},
     guard::guard_object,
-    reading::{BatchCallback, SequentialReadOptions},
-    selection::ColumnNames,
+    reading::{BatchCallback, FileBatchCallback, SequentialReadOptions},
+    table::ColumnRequest,
 };
-use crate::{Error, Predicate, Result, kernels::exact_cast::common_cast};
+use crate::{Error, Result, kernels::exact_cast::common_cast};
 
 const BUFFER: usize = 256 << 10;
 /// Maximum bytes of the schema of a stream. Text, read as a length, exceeds it.
@@ -52,8 +51,7 @@ impl ArrowFiles {
     /// Reads the schemas of all files and merges them.
     pub(super) fn open(
         files: Vec<OpenObject>,
-        columns: Option<&[String]>,
-        filter: Option<&Predicate>,
+        request: &ColumnRequest<'_>,
         runtime: &Handle,
     ) -> Result<Self> {
         let mut schemas = Vec::with_capacity(files.len());
@@ -62,10 +60,10 @@ impl ArrowFiles {
             schemas.push((object.name(), schema));
         }
 
-        let merged = MergedIpcSchema::new(&schemas)?;
+        let merged = MergedIpcSchema::new(&schemas)?.with_types(request.options);
 
         let names: Vec<String> = merged.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let needed = ColumnNames(&names).needed(columns, filter)?;
+        let needed = request.needed(&names)?;
         merged.check(needed.as_deref())?;
         Ok(Self { files, merged })
     }
@@ -75,12 +73,19 @@ impl ArrowFiles {
     }
 
     /// Reads columns of all rows.
-    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
+    pub(super) fn read(
+        &self,
+        reading: &SequentialReadOptions<'_>,
+        emit: FileBatchCallback<'_>,
+    ) -> Result<()> {
         let fields = reading.columns.iter().filter_map(|at| self.schema().fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
 
-        for (object, places) in self.files.iter().zip(self.merged.positions()) {
-            let read = || read_file(object, places, &schema, reading, &mut *emit);
+        for (at, (object, places)) in self.files.iter().zip(self.merged.positions()).enumerate() {
+            if reading.skipped.contains(&at) {
+                continue;
+            }
+            let read = || read_file(object, places, &schema, reading, &mut |batch| emit(at, batch));
             if guard_object(object, read)?.is_break() {
                 return Ok(());
             }
@@ -130,7 +135,7 @@ fn as_merged(
             Some(_) => {
                 let array = read.next().ok_or_else(|| corrupt(object, "a batch lacks a column"))?;
                 let cast = common_cast(array, field.data_type());
-                cast.map_err(|error| no_common_type(object, field, &error))?
+                cast.map_err(|error| Error::misfit(object.name(), field.name(), &error))?
             }
         };
 
@@ -165,15 +170,6 @@ fn null_bytes(data_type: &DataType) -> u64 {
         DataType::Union(fields, _) => fields.iter().map(|(_, field)| field).fold(5, of_fields),
         other => other.primitive_width().unwrap_or(VIEW) as u64 + 1,
     }
-}
-
-/// Returns the error of a value that does not fit the type of the column in all files.
-fn no_common_type(object: &OpenObject, field: &Field, error: &ArrowError) -> Error {
-    let reason = match error {
-        ArrowError::CastError(reason) => reason.clone(),
-        other => other.to_string(),
-    };
-    Error::Schema { object: object.name(), column: field.name().clone(), reason }
 }
 
 /// Opens a file. Returns its schema and its batches, with some of its columns or all.

@@ -22,12 +22,14 @@ use super::{
     Sample,
     bytes::{ObjectReader, decompressed, read_error},
     guard::guard_object,
-    reading::{BatchCallback, SequentialReadOptions},
+    reading::{BatchCallback, FileBatchCallback, SequentialReadOptions},
     selection::ColumnNames,
+    table::ColumnRequest,
 };
 use crate::{
-    Error, Predicate, Result,
+    Error, Result,
     csv::{CsvDialect, RecordError},
+    file::schema::value_type,
 };
 
 /// Maximum bytes of text of a batch; its last record may exceed it.
@@ -40,7 +42,7 @@ const MAX_BATCH_TEXT: usize = 16 << 20;
 /// and so do integers beyond 2^53 in a column that also has floating-point numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonOptions {
-    types: Vec<(String, DataType)>,
+    pub(super) types: Vec<(String, DataType)>,
     sample: Sample,
     max_record: ByteSize,
 }
@@ -124,6 +126,10 @@ impl JsonTypeSample {
 pub(super) struct JsonFiles {
     files: Vec<OpenObject>,
     options: JsonOptions,
+    /// The types that the caller gave.
+    declared: Vec<(String, DataType)>,
+    /// Columns whose values are those of the paths.
+    of_paths: Vec<String>,
     schema: SchemaRef,
     /// Types inferred from the sample, unless it was all records: later values may not fit them.
     sampled: Option<JsonFields>,
@@ -138,10 +144,10 @@ impl JsonFiles {
     pub(super) fn open(
         files: Vec<OpenObject>,
         options: JsonOptions,
-        columns: Option<&[String]>,
-        filter: Option<&Predicate>,
+        request: &ColumnRequest<'_>,
         runtime: &Handle,
     ) -> Result<Self> {
+        let (options, declared) = with_given_types(options, request);
         let mut sample = JsonTypeSample { fields: JsonFields::default(), rows: 0, bytes: 0, is_all: true };
         for object in &files {
             guard_object(object, || sample.read_file(object, &options, runtime))?;
@@ -149,25 +155,26 @@ impl JsonFiles {
 
         let JsonTypeSample { fields, rows, is_all, .. } = sample;
         let mut names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
-        names.extend(
-            options.types.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()),
-        );
+        names.extend(declared.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()));
 
         if is_all && rows > 0 {
             options.check_types(&fields)?;
         }
 
-        let needed = ColumnNames(&names).needed(columns, filter)?;
+        let needed = request.needed(&names)?;
+        let of_paths = names.iter().filter(|name| request.is_of_all_paths(name)).cloned().collect();
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
-        let schema = schema(&files, &options, &fields, needed)?;
+        let schema = schema(&files, &declared, &fields, needed)?;
 
         Ok(Self {
             files,
             options,
+            declared,
+            of_paths,
             schema: Arc::new(schema),
             sampled: (!is_all).then_some(fields),
-            has_all: columns.is_none(),
+            has_all: request.columns.is_none(),
             rows: is_all.then_some(rows),
         })
     }
@@ -181,21 +188,29 @@ impl JsonFiles {
     }
 
     /// Reads columns of all rows.
-    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
+    pub(super) fn read(
+        &self,
+        reading: &SequentialReadOptions<'_>,
+        emit: FileBatchCallback<'_>,
+    ) -> Result<()> {
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut check = self.sampled.clone();
 
-        for object in &self.files {
-            let read = || self.read_file(object, &schema, &mut check, reading, &mut *emit);
+        for (at, object) in self.files.iter().enumerate() {
+            if reading.skipped.contains(&at) {
+                continue;
+            }
+            let read = || self.read_file(object, &schema, &mut check, reading, &mut |batch| emit(at, batch));
             if guard_object(object, read)?.is_break() {
                 return Ok(());
             }
         }
 
         match &check {
-            Some(fields) => self.options.check_types(fields),
-            None => Ok(()),
+            // A file that was not read may have the column.
+            Some(fields) if reading.skipped.is_empty() => self.options.check_types(fields),
+            _ => Ok(()),
         }
     }
 
@@ -245,9 +260,9 @@ impl JsonFiles {
         schema: &Schema,
     ) -> Result<()> {
         for name in widened {
-            let is_declared = self.options.types.iter().any(|(column, _)| column == name);
+            let is_declared = self.declared.iter().any(|(column, _)| column == name);
             let reason = match schema.field_with_name(name) {
-                _ if is_declared => continue,
+                _ if is_declared || self.of_paths.contains(name) => continue,
                 Ok(field) if fields.get(name).is_some_and(|of_field| holds(field.data_type(), of_field)) => continue,
                 Ok(field) => format!(
                     "the value is no {}, which is the type of all values of the sample: give the column a type, or \
@@ -275,17 +290,40 @@ fn holds(data_type: &DataType, of_values: &JsonType) -> bool {
     }
 }
 
+/// Returns the options without the types of columns that come from paths and with those of `casts`, which some record
+/// must have, and all types that the caller gave.
+fn with_given_types(
+    mut options: JsonOptions,
+    request: &ColumnRequest<'_>,
+) -> (JsonOptions, Vec<(String, DataType)>) {
+    options.types.retain(|(name, _)| !request.is_of_path(name));
+    let mut declared = options.types.clone();
+
+    for (name, data_type) in request.given_types() {
+        if options.types.iter().any(|(column, _)| column == name) {
+            continue;
+        }
+        let given = (name.to_owned(), value_type(data_type).clone());
+        if request.options.casts.contains_key(name) && !request.is_of_path(name) {
+            options.types.push(given.clone());
+        }
+        declared.push(given);
+    }
+
+    (options, declared)
+}
+
 /// Returns the columns with their types.
 fn schema(
     files: &[OpenObject],
-    options: &JsonOptions,
+    declared: &[(String, DataType)],
     fields: &JsonFields,
     names: impl Iterator<Item = String>,
 ) -> Result<Schema> {
     let mut columns: Vec<FieldRef> = Vec::new();
     for name in names {
-        let declared = options.types.iter().find(|(column, _)| *column == name);
-        let data_type = match (declared, fields.get(&name)) {
+        let given = declared.iter().find(|(column, _)| *column == name);
+        let data_type = match (given, fields.get(&name)) {
             (Some((_, data_type)), _) => data_type.clone(),
             (None, None) => DataType::Utf8,
             (None, Some(of_field)) => of_field.data_type().map_err(|line| Error::Text {

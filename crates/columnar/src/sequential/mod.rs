@@ -15,6 +15,7 @@ mod reading;
 mod sample;
 mod scan;
 mod selection;
+mod table;
 
 pub use self::{
     csv::options::{CsvHeader, CsvOptions},

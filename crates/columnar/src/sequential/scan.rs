@@ -1,8 +1,11 @@
 //! A scan of files that are read front to back: the request, the plan and the batches.
 
-use std::{fmt, ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, fmt, ops::ControlFlow, sync::Arc};
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, SchemaRef},
+};
 use futures::stream::BoxStream;
 use stylobate_storage::{OpenObject, run_blocking, stream_from_thread};
 use tokio::runtime::Handle;
@@ -13,10 +16,18 @@ use super::{
     format_files::open_format_files,
     ipc::ArrowFiles,
     json::JsonFiles,
-    reading::{BatchCallback, SequentialReadOptions},
+    reading::{FileBatchCallback, SequentialReadOptions},
     selection::SequentialProjection,
+    table::{ColumnRequest, SequentialTable},
 };
-use crate::{Cache, Error, Predicate, Result, Source};
+use crate::{
+    Cache, Error, Predicate, Result, Source,
+    table::{
+        locate::{LocatedFile, PathOptions, shown_path},
+        options::TableOptions,
+        partition_names,
+    },
+};
 
 /// Default of [`SequentialRequest::with_batch_rows`].
 const BATCH_ROWS: usize = 8192;
@@ -32,13 +43,25 @@ pub struct SequentialRequest {
     filter: Option<Predicate>,
     limit: Option<u64>,
     batch_rows: usize,
+    paths: PathOptions,
+    table: TableOptions,
 }
 
 impl SequentialRequest {
-    /// Requests all rows of the files of all sources, in their order. Columns of several files are matched by name.
+    /// Requests all rows of the files of all sources, in their order. Columns of several files are matched by name, and
+    /// folders named `name=value` become columns.
     pub fn over<S: Into<Source>>(sources: impl IntoIterator<Item = S>, format: SequentialFormat) -> Self {
         let sources = sources.into_iter().map(Into::into).collect();
-        Self { sources, format, columns: None, filter: None, limit: None, batch_rows: BATCH_ROWS }
+        Self {
+            sources,
+            format,
+            columns: None,
+            filter: None,
+            limit: None,
+            batch_rows: BATCH_ROWS,
+            paths: PathOptions::default(),
+            table: TableOptions::default(),
+        }
     }
 
     /// Selects these columns, in this order; a dot reaches into a struct. Default: all.
@@ -69,13 +92,70 @@ impl SequentialRequest {
         self
     }
 
+    /// Sets the columns of the table: those that a file lacks are null, others of the file are left out, and types are
+    /// given as by [`Self::with_casts`]. Default: the columns of all files, by name.
+    #[must_use]
+    pub fn with_table_schema(mut self, schema: SchemaRef) -> Self {
+        self.table.schema = Some(schema);
+        self
+    }
+
+    /// Sets the types of top-level columns. Texts are parsed as these types, and other values are cast. A value that the
+    /// type cannot represent is an error, never null and never rounded. Default: none.
+    #[must_use]
+    pub fn with_casts(mut self, casts: impl IntoIterator<Item = (impl Into<String>, DataType)>) -> Self {
+        self.table.casts = casts.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
+        self
+    }
+
+    /// Sets types of partition columns instead of inferring them. Default: integers, dates or timestamps if all values
+    /// parse as such, otherwise strings.
+    #[must_use]
+    pub fn with_partition_types(
+        mut self,
+        types: impl IntoIterator<Item = (impl Into<String>, DataType)>,
+    ) -> Self {
+        self.table.partition_types =
+            types.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
+        self
+    }
+
+    /// Turns folders named `name=value` into columns. Default: yes.
+    #[must_use]
+    pub fn with_hive_partitions(mut self, hive: bool) -> Self {
+        self.paths.hive = hive;
+        self
+    }
+
+    /// Treats `*`, `?`, `[…]` and `**` in paths as wildcards, unless a file or folder has that name. Default: yes.
+    #[must_use]
+    pub fn with_glob(mut self, glob: bool) -> Self {
+        self.paths.glob = glob;
+        self
+    }
+
+    /// Adds a column of this name with the path or URL of each row's file. Default: none.
+    #[must_use]
+    pub fn with_filename(mut self, column: impl Into<String>) -> Self {
+        self.table.filename = Some(column.into());
+        self
+    }
+
+    /// Adds a column of this name with the number of each row within its file, from 0. Default: none.
+    #[must_use]
+    pub fn with_file_row_number(mut self, column: impl Into<String>) -> Self {
+        self.table.row_number = Some(column.into());
+        self
+    }
+
     /// Finds the files and their columns. For CSV and JSON this reads a sample.
     ///
     /// # Errors
     ///
     /// [`Error::NoFiles`] if there is no file, [`Error::Pattern`] if none has the format, [`Error::NoSuchColumn`],
     /// [`Error::Option`], [`Error::Text`] if a text is malformed, [`Error::Schema`] if a column of several Arrow IPC
-    /// files has no common type, and errors of storage.
+    /// files has no common type, [`Error::Arrow`] if the value of a path does not fit the type of its column, and errors
+    /// of storage.
     #[tracing::instrument(
         name = "plan_sequential",
         level = "debug",
@@ -85,30 +165,62 @@ impl SequentialRequest {
     pub async fn plan(&self, cache: &Cache) -> Result<SequentialScan> {
         let mut files = Vec::new();
         for source in &self.sources {
-            files.extend(open_format_files(source, cache, &self.format).await?);
+            files.extend(open_format_files(source, cache, &self.format, self.paths).await?);
         }
 
         let request = self.clone();
         let runtime = Handle::current();
-        let open = move || -> Result<_> {
-            let Self { format, columns, filter, .. } = request;
-            let columns = columns.as_deref();
-            let filter = filter.as_ref();
-            let opened = SequentialFiles::open(files, format, columns, filter, &runtime)?;
-            let selection = SequentialProjection::new(opened.schema(), columns, filter)?;
-            Ok((Arc::new(opened), selection))
-        };
-
-        let (files, selection) = run_blocking(open).await??;
-        Ok(SequentialScan { files, selection, limit: self.limit, batch_rows: self.batch_rows })
+        run_blocking(move || request.open(files, &runtime)).await?
     }
+
+    /// Finds the columns of the files. Blocks, so it must not be used within an async task.
+    fn open(self, files: Vec<(LocatedFile, OpenObject)>, runtime: &Handle) -> Result<SequentialScan> {
+        let Self { format, columns, filter, limit, batch_rows, table: mut options, .. } = self;
+        let mut named = Vec::with_capacity(files.len());
+        let mut objects = Vec::with_capacity(files.len());
+        for (mut file, object) in files {
+            // The columns of the file are not known yet.
+            options.name_file(&mut file, |_| false, &shown_path(&object))?;
+            named.push(file);
+            objects.push(object);
+        }
+
+        let located: Vec<&LocatedFile> = named.iter().collect();
+        let partitions = partition_names(&located);
+        options.check_partitions(&partitions)?;
+        for (name, data_type) in format.types() {
+            if partitions.contains(&name.as_str()) {
+                options.partition_types.entry(name.clone()).or_insert_with(|| data_type.clone());
+            }
+        }
+
+        let columns = columns.or_else(|| options.columns());
+        let columns = columns.as_deref();
+        let request =
+            ColumnRequest { columns, filter: filter.as_ref(), located: &located, options: &options };
+        let files = SequentialFiles::open(objects, format, &request, runtime)?;
+        let table = SequentialTable::new(&request, files.schema())?;
+        let selection = SequentialProjection::new(table.schema(), columns, table.filter())?;
+        let skipped = table.pruned_files()?;
+
+        let files = Arc::new(OpenedTable { files, table, skipped });
+        Ok(SequentialScan { files, selection, limit, batch_rows })
+    }
+}
+
+/// Files, and the table that they form.
+struct OpenedTable {
+    files: SequentialFiles,
+    table: SequentialTable,
+    /// Indices of the files of which no row passes the filter.
+    skipped: BTreeSet<usize>,
 }
 
 /// Planned scan of files. Cheap to clone; each stream reads the files again, in the versions that were current when the
 /// scan was planned.
 #[derive(Clone)]
 pub struct SequentialScan {
-    files: Arc<SequentialFiles>,
+    files: Arc<OpenedTable>,
     selection: SequentialProjection,
     limit: Option<u64>,
     batch_rows: usize,
@@ -122,7 +234,7 @@ impl SequentialScan {
 
     /// Returns the number of output rows; `None` unless the sample covered all rows and there is no filter.
     pub fn rows(&self) -> Option<u64> {
-        let rows = self.files.rows().filter(|_| !self.selection.has_filter())?;
+        let rows = self.files.files.rows().filter(|_| !self.selection.has_filter())?;
         Some(self.limit.map_or(rows, |limit| rows.min(limit)))
     }
 
@@ -150,9 +262,19 @@ impl SequentialScan {
             return Ok(());
         }
 
-        let reading =
-            SequentialReadOptions { columns: self.selection.read(), batch_rows: self.batch_rows, runtime };
-        self.files.read(&reading, &mut |batch| {
+        let OpenedTable { files, table, skipped } = self.files.as_ref();
+        let projection = table.project(self.selection.read());
+        let columns = projection.of_files();
+        let reading = SequentialReadOptions { columns, skipped, batch_rows: self.batch_rows, runtime };
+
+        let mut current_file = 0;
+        let mut next_row = 0;
+        files.read(&reading, &mut |file, batch| {
+            let first_row = if file == current_file { next_row } else { 0 };
+            current_file = file;
+            next_row = first_row + batch.num_rows();
+
+            let batch = table.batch(&projection, file, first_row, &batch)?;
             let mut batch = self.selection.apply(batch)?;
             if batch.num_rows() == 0 {
                 return Ok(ControlFlow::Continue(()));
@@ -186,18 +308,13 @@ impl SequentialFiles {
     fn open(
         files: Vec<OpenObject>,
         format: SequentialFormat,
-        columns: Option<&[String]>,
-        filter: Option<&Predicate>,
+        request: &ColumnRequest<'_>,
         runtime: &Handle,
     ) -> Result<Self> {
         Ok(match format {
-            SequentialFormat::Csv(options) => {
-                Self::Csv(CsvFiles::open(files, options, columns, filter, runtime)?)
-            }
-            SequentialFormat::Json(options) => {
-                Self::Json(JsonFiles::open(files, options, columns, filter, runtime)?)
-            }
-            SequentialFormat::Arrow => Self::Arrow(ArrowFiles::open(files, columns, filter, runtime)?),
+            SequentialFormat::Csv(options) => Self::Csv(CsvFiles::open(files, options, request, runtime)?),
+            SequentialFormat::Json(options) => Self::Json(JsonFiles::open(files, options, request, runtime)?),
+            SequentialFormat::Arrow => Self::Arrow(ArrowFiles::open(files, request, runtime)?),
         })
     }
 
@@ -220,7 +337,7 @@ impl SequentialFiles {
     }
 
     /// Reads all rows until `emit` breaks. Blocks, as [`Self::open`] does.
-    fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
+    fn read(&self, reading: &SequentialReadOptions<'_>, emit: FileBatchCallback<'_>) -> Result<()> {
         match self {
             Self::Csv(files) => files.read(reading, emit),
             Self::Json(files) => files.read(reading, emit),

@@ -7,7 +7,7 @@ use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
 use percent_encoding::percent_decode_str;
 use stylobate_storage::{
-    FolderListing, ReadThrough, key_of_path, path_of_key, split_object_url, without_credentials,
+    FolderListing, OpenObject, ReadThrough, key_of_path, path_of_key, split_object_url, without_credentials,
 };
 use url::Url;
 
@@ -91,6 +91,11 @@ impl LocatedFile {
     /// Returns the file that the path of a source names.
     fn named(store: ReadThrough, path: Path) -> Self {
         Self { store, path, partitions: Vec::new(), is_named: true }
+    }
+
+    /// Returns whether the path has a value of a partition column, which may be null.
+    pub(crate) fn has_partition(&self, column: &str) -> bool {
+        self.partitions.iter().any(|(name, _)| name == column)
     }
 
     /// Returns the URL of the file, without credentials, to identify it in errors.
@@ -468,6 +473,14 @@ impl ParsedSource {
         let name = key.to_ascii_lowercase();
         let is_named = ENDINGS.iter().any(|ending| name.ends_with(ending));
         Some(LocatedFile { store: self.store.clone(), path: path.clone(), partitions, is_named })
+    }
+}
+
+/// Returns the path of a local file, or an object's URL.
+pub(crate) fn shown_path(object: &OpenObject) -> String {
+    match object.name() {
+        name if name.starts_with("file:///") => format!("/{}", key_of_path(&object.meta().location)),
+        name => name,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use crate::file::schema::{TimeUnitChooser, coarser, finer, is_decided, met};
+use crate::file::schema::{TimeUnitChooser, coarser, decided, finer, met};
 
 /// A column merged from the files so far.
 pub(crate) struct MergedColumn {
@@ -92,13 +92,15 @@ impl MergedColumn {
 
         match self.meet(field.data_type(), is_chosen) {
             None => return Err(conflict),
-            Some(Some(data_type)) if is_decided(&data_type) => {
-                self.field.set_data_type(data_type);
-                self.undecided = None;
-            }
-            Some(Some(_)) => {
-                self.undecided.get_or_insert(conflict);
-            }
+            Some(Some(data_type)) => match decided(&data_type) {
+                Some(data_type) => {
+                    self.field.set_data_type(data_type);
+                    self.undecided = None;
+                }
+                None => {
+                    self.undecided.get_or_insert(conflict);
+                }
+            },
             Some(None) => {}
         }
 
@@ -202,14 +204,15 @@ mod tests {
             Decimal128(38, 10),
             Decimal128(5, -2),
             Decimal256(76, 40),
+            Decimal256(76, 70),
             Null,
         ]
     }
 
     fn others() -> Vec<DataType> {
         use DataType::{
-            Binary, BinaryView, Boolean, Date32, Date64, FixedSizeBinary, LargeBinary, LargeUtf8, Time32,
-            Time64, Timestamp, Utf8, Utf8View,
+            Binary, BinaryView, Boolean, Date32, Date64, Duration, FixedSizeBinary, LargeBinary, LargeUtf8,
+            Time32, Time64, Timestamp, Utf8, Utf8View,
         };
         use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
         let zoned = |unit, zone: &str| Timestamp(unit, Some(zone.into()));
@@ -229,6 +232,9 @@ mod tests {
             Time32(Millisecond),
             Time64(Microsecond),
             Time64(Nanosecond),
+            Duration(Second),
+            Duration(Microsecond),
+            Duration(Nanosecond),
             Timestamp(Second, None),
             Timestamp(Nanosecond, None),
             Timestamp(Microsecond, None),
@@ -293,15 +299,19 @@ mod tests {
 
     #[test]
     fn numbers_meet_where_some_type_of_any_file_has_all_of_them() {
-        use DataType::{Decimal128, Float32, Float64, Int8, Int64, UInt32, UInt64, Utf8};
+        use DataType::{Decimal128, Decimal256, Float32, Float64, Int8, Int64, UInt32, UInt64, Utf8};
         assert_eq!(of(&[Int8, UInt64, Float64]), Some(Float64));
         assert_eq!(of(&[UInt64, Int64, Float32]), Some(Float64));
         assert_eq!(of(&[Int8, UInt64, Decimal128(5, 2)]), Some(Decimal128(22, 2)));
         assert_eq!(of(&[Decimal128(5, 2), UInt64, Int8]), Some(Decimal128(22, 2)));
         assert_eq!(of(&[UInt32, Decimal128(5, 2), Int8]), Some(Decimal128(21, 2)));
         assert_eq!(of(&[UInt32, Int8, Decimal128(5, 2)]), Some(Decimal128(21, 2)));
-        assert_eq!(of(&[Int8, UInt64]), None);
-        assert_eq!(of(&[UInt64, Int8, Int64]), None);
+        assert_eq!(of(&[Int8, UInt64]), Some(Decimal128(20, 0)));
+        assert_eq!(of(&[UInt64, Int8, Int64]), Some(Decimal128(20, 0)));
+        assert_eq!(of(&[Decimal128(5, 2), Float32]), Some(Float64));
+        assert_eq!(of(&[Decimal128(38, 2), Decimal256(76, 70)]), None);
+        assert_eq!(of(&[Decimal128(38, 2), Decimal256(76, 70), Int8, Float32]), Some(Float64));
+        assert_eq!(of(&[Int8, UInt64, Decimal256(76, 70)]), None);
         assert_eq!(of(&[Int8, UInt64, Utf8]), None);
         assert_eq!(of(&[Int8, UInt64, DataType::FixedSizeBinary(4)]), None);
     }
@@ -311,14 +321,15 @@ mod tests {
         let field = |data_type| Field::new("x", data_type, false);
         let mut column = MergedColumn::of(&field(DataType::Int8), 0, false);
         column.add(&field(DataType::Int16), 1, false).unwrap();
-        column.add(&field(DataType::UInt64), 2, false).unwrap();
-        column.add(&field(DataType::UInt64), 3, true).unwrap();
+        column.add(&field(DataType::Decimal256(76, 75)), 2, false).unwrap();
+        column.add(&field(DataType::Decimal256(76, 75)), 3, true).unwrap();
         let failed = column.add(&field(DataType::Utf8), 4, false).unwrap_err();
         assert_eq!((failed.file, failed.other, failed.before), (4, 3, DataType::Int16));
         let (field, conflict) = column.finished(5);
         let conflict = conflict.unwrap();
         assert_eq!((conflict.file, conflict.other), (2, 1));
-        assert_eq!((conflict.data_type, conflict.before), (DataType::UInt64, DataType::Int16));
+        assert_eq!(conflict.data_type, DataType::Decimal256(76, 75));
+        assert_eq!(conflict.before, DataType::Int16);
         assert_eq!(*field.data_type(), DataType::Int16);
     }
 }

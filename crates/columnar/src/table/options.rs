@@ -1,10 +1,13 @@
 //! Options of a table that its files do not determine.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 
-use crate::{Error, Result, format::FileMetadata, table::locate::LocatedFile};
+use crate::{Error, Result, table::locate::LocatedFile};
 
 /// Columns and types that override those of the files.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,39 @@ impl TableOptions {
         let of_schema = self.schema.iter().flat_map(|schema| schema.fields());
         let of_schema = of_schema.map(|field| (field.name().as_str(), field.data_type()));
         of_schema.chain(self.casts.iter().map(|(name, data_type)| (name.as_str(), data_type)))
+    }
+
+    /// Returns the type that a column is cast to.
+    pub(crate) fn cast_type(&self, column: &str) -> Option<&DataType> {
+        let of_schema = || {
+            let (_, field) = self.schema.as_ref()?.fields().find(column)?;
+            Some(field.data_type())
+        };
+        self.casts.get(column).or_else(of_schema)
+    }
+
+    /// Adds the metadata of the given schema to that of the files.
+    pub(crate) fn add_metadata(&self, of_files: &mut HashMap<String, String>) {
+        if let Some(schema) = &self.schema {
+            of_files.extend(schema.metadata().clone());
+        }
+    }
+
+    /// Adds the metadata of the fields of the given schema to that of fields of the same names.
+    pub(crate) fn add_field_metadata<'f>(&self, fields: impl Iterator<Item = &'f mut FieldRef>) {
+        let given = self.schema.iter().flat_map(|schema| schema.fields());
+        let given = given.filter(|field| !field.metadata().is_empty());
+        let given: HashMap<&str, &FieldRef> = given.map(|field| (field.name().as_str(), field)).collect();
+        if given.is_empty() {
+            return;
+        }
+
+        for field in fields {
+            let Some(given) = given.get(field.name().as_str()) else { continue };
+            let mut metadata = field.metadata().clone();
+            metadata.extend(given.metadata().clone());
+            *field = Arc::new(field.as_ref().clone().with_metadata(metadata));
+        }
     }
 
     /// Returns whether the caller gave the type of a column.
@@ -61,10 +97,14 @@ impl TableOptions {
     /// Adds the file's name to its partition values, if requested.
     ///
     /// Fails if the file has a column with the name of a generated one.
-    pub(crate) fn name_file(&self, located: &mut LocatedFile, file: &FileMetadata, name: &str) -> Result<()> {
+    pub(crate) fn name_file(
+        &self,
+        located: &mut LocatedFile,
+        has_column: impl Fn(&str) -> bool,
+        name: &str,
+    ) -> Result<()> {
         for column in self.filename.iter().chain(&self.row_number) {
-            let is_of_path = located.partitions.iter().any(|(known, _)| known == column);
-            if is_of_path || file.schema().column_with_name(column).is_some() {
+            if located.has_partition(column) || has_column(column) {
                 let reason = format!("{name} has a column of this name: give another one");
                 return Err(Error::Option { column: Some(column.clone()), reason });
             }

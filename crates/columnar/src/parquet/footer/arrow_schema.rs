@@ -140,6 +140,8 @@ fn is_in_utc(data_type: &DataType) -> bool {
         DataType::Struct(fields) => fields.iter().any(|field| is_in_utc(field.data_type())),
         DataType::List(field)
         | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
         | DataType::FixedSizeList(field, _)
         | DataType::Map(field, _) => is_in_utc(field.data_type()),
         _ => false,
@@ -165,6 +167,10 @@ fn with_zone(field: &FieldRef, written: &FieldRef) -> FieldRef {
         }
         (DataType::List(own), DataType::List(item)) => DataType::List(both(own, item)),
         (DataType::LargeList(own), DataType::LargeList(item)) => DataType::LargeList(both(own, item)),
+        (DataType::ListView(own), DataType::ListView(item)) => DataType::ListView(both(own, item)),
+        (DataType::LargeListView(own), DataType::LargeListView(item)) => {
+            DataType::LargeListView(both(own, item))
+        }
         (DataType::FixedSizeList(own, size), DataType::FixedSizeList(item, _)) => {
             DataType::FixedSizeList(both(own, item), *size)
         }

@@ -1,8 +1,10 @@
 //! Row group statistics from the footer.
 
+use std::sync::LazyLock;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array},
-    compute::nullif,
+    compute::{cast, nullif},
     datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type},
 };
 use parquet::{
@@ -16,6 +18,9 @@ use crate::{
     parquet::ParquetFile,
     predicate::Column,
 };
+
+/// The field as which bounds of durations are read: the parquet crate reads none of durations.
+static STORED_DURATION: LazyLock<Field> = LazyLock::new(|| Field::new("duration", DataType::Int64, true));
 
 /// Statistics of some row groups.
 pub(crate) struct RowGroupStatistics<'a> {
@@ -32,6 +37,7 @@ impl<'a> RowGroupStatistics<'a> {
     fn converter(&self, column: &Column) -> Option<StatisticsConverter<'a>> {
         let (leaf, field) = leaf_of(self.file, column)?;
         let schema = self.file.metadata.file_metadata().schema_descr();
+        let field = stored_field(field);
         let converter = StatisticsConverter::from_column_index(leaf, field, schema).ok()?;
         Some(converter.with_missing_null_counts_as_zero(false))
     }
@@ -50,7 +56,24 @@ impl<'a> RowGroupStatistics<'a> {
         let signed = bounds.data_type().is_signed_integer() || bounds.data_type().is_floating();
         let wrong =
             self.chunks(column)?.iter().map(|chunk| Some(old(chunk) && !signed)).collect::<BooleanArray>();
-        nullif(&numbers(&bounds)?, &wrong).ok()
+        let bounds = nullif(&numbers(&bounds)?, &wrong).ok()?;
+        of_column(bounds, leaf_of(self.file, column)?.1)
+    }
+}
+
+/// Returns the field as which the statistics of a field are read.
+pub(crate) fn stored_field(field: &Field) -> &Field {
+    match field.data_type() {
+        DataType::Duration(_) => LazyLock::force(&STORED_DURATION),
+        _ => field,
+    }
+}
+
+/// Casts bounds that were read as [`stored_field`] to the type of the field.
+pub(crate) fn of_column(bounds: ArrayRef, field: &Field) -> Option<ArrayRef> {
+    match field.data_type() {
+        duration @ DataType::Duration(_) => cast(&bounds, duration).ok(),
+        _ => Some(bounds),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     file::statistics::PruningStatistics,
     parquet::{
         ParquetFile,
-        footer::statistics::{is_ordered, leaf_of, numbers},
+        footer::statistics::{is_ordered, leaf_of, numbers, of_column, stored_field},
         pages::plain::required_column,
     },
     predicate::{Column, Literal},
@@ -64,6 +64,7 @@ impl<'a> PageStatistics<'a> {
         let schema =
             required_column(self.file.metadata().file_metadata().schema_descr().columns().get(leaf)?);
         let schema = schema.ok()?;
+        let field = stored_field(field);
         let converter = StatisticsConverter::from_column_index(0, field, &schema).ok()?;
         let values = of(&converter.with_missing_null_counts_as_zero(false), pages)?;
 
@@ -85,16 +86,18 @@ impl PruningStatistics for PageStatistics<'_> {
 
     fn min(&self, column: &Column) -> Option<ArrayRef> {
         is_ordered(self.file, column)?;
-        self.of_pages(column, |converter, pages| {
+        let bounds = self.of_pages(column, |converter, pages| {
             numbers(&converter.data_page_mins(&pages.values, &pages.offsets, [&0]).ok()?)
-        })
+        });
+        of_column(bounds?, leaf_of(self.file, column)?.1)
     }
 
     fn max(&self, column: &Column) -> Option<ArrayRef> {
         is_ordered(self.file, column)?;
-        self.of_pages(column, |converter, pages| {
+        let bounds = self.of_pages(column, |converter, pages| {
             numbers(&converter.data_page_maxes(&pages.values, &pages.offsets, [&0]).ok()?)
-        })
+        });
+        of_column(bounds?, leaf_of(self.file, column)?.1)
     }
 
     /// Returns the null counts of pages that have no nulls, or only nulls.

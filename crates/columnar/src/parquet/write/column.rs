@@ -251,6 +251,8 @@ fn replaced(
         DataType::Dictionary(keys, values) => dictionary(keys, values),
         DataType::List(field) => DataType::List(of(field, "element")),
         DataType::LargeList(field) => DataType::LargeList(of(field, "element")),
+        DataType::ListView(field) => DataType::ListView(of(field, "element")),
+        DataType::LargeListView(field) => DataType::LargeListView(of(field, "element")),
         DataType::FixedSizeList(field, size) => DataType::FixedSizeList(of(field, "element"), *size),
         DataType::Map(entries, sorted) => {
             let fields = match entries.data_type() {

@@ -10,7 +10,11 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use crate::{
     Error, Result,
-    table::merged_column::{MergedColumn, TypeConflict},
+    file::schema::cast_field,
+    table::{
+        merged_column::{MergedColumn, TypeConflict},
+        options::TableOptions,
+    },
 };
 
 /// The columns of all files, in order of first appearance, and the position of each in each file.
@@ -85,6 +89,23 @@ impl MergedIpcSchema {
 
         let schema = Arc::new(Schema::new_with_metadata(fields, common_metadata(files)));
         Ok(Self { schema, places, conflicts })
+    }
+
+    /// Gives columns the types that the caller gave, to which the values of each file are cast.
+    pub(super) fn with_types(self, options: &TableOptions) -> Self {
+        let Self { schema, places, mut conflicts } = self;
+        let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+
+        for (root, field) in fields.iter_mut().enumerate() {
+            let Some(given) = options.cast_type(field.name()) else { continue };
+            conflicts.remove(&root);
+            if given != field.data_type() {
+                *field = Arc::new(cast_field(field, given.clone()));
+            }
+        }
+
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        Self { schema, places, conflicts }
     }
 
     /// Returns the columns of all files.
