@@ -21,7 +21,7 @@ use super::imported::capsule;
 /// The error code of a stream without the function that was called.
 const EINVAL: c_int = 22;
 
-/// Returns whether a type is, or contains, a map whose keys are sorted.
+/// Returns true if a type is, or contains, a map whose keys are sorted.
 pub(super) fn has_sorted_maps(data_type: &DataType) -> bool {
     let of_children = || children(data_type).into_iter().any(|child| has_sorted_maps(child.data_type()));
     matches!(data_type, DataType::Map(_, true)) || of_children()
