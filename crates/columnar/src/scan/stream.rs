@@ -17,7 +17,7 @@ use tokio::{
 };
 use tracing::{Span, field::Empty};
 
-use super::{plan::Scan, queue::ScanQueue, turn::RowGroupTurns, units};
+use super::{plan::Scan, queue::ScanQueue, row_group, turn::RowGroupTurns};
 use crate::{Error, Result};
 
 /// Groups of batches that wait for the reader, for each row group in flight.
@@ -165,7 +165,7 @@ impl ScanStreamState {
             let (sender, batches) = mpsc::channel(READY);
             let (turn, before) = self.turns.next(self.in_flight.len());
             let workers = self.queue.workers().clone();
-            let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
+            let task = tokio::spawn(traced(row_group::run(planned, workers, unit, turn, sender)));
             self.in_flight.push_back(InFlightRowGroup { before, batches, task });
         }
     }
