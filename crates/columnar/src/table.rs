@@ -609,7 +609,7 @@ fn all_files(
 ) -> bool {
     let mut with_it = files
         .iter()
-        .filter(|(_, file)| file.units() > 0)
+        .filter(|(_, file)| file.row_group_count() > 0)
         .filter_map(|(_, file)| Some(holds(file, file.position_near(field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)

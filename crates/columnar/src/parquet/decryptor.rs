@@ -108,7 +108,7 @@ impl FileDecryptor {
     /// Returns the decryptor of an encrypted column chunk.
     pub(crate) fn chunk(
         &self,
-        unit: usize,
+        row_group: usize,
         leaf: usize,
         chunk: &ColumnChunkMetaData,
     ) -> Result<ChunkDecryptor> {
@@ -126,7 +126,7 @@ impl FileDecryptor {
             gcm: gcm_key(key)?,
             ctr: (self.pages == PageCipher::Ctr).then(|| key.to_vec()),
             file_aad: self.file_aad.clone(),
-            row_group: ordinal(unit, "row groups")?,
+            row_group: ordinal(row_group, "row groups")?,
             column: ordinal(leaf, "columns")?,
             page: if has_dictionary { PageOrdinal::Dictionary } else { PageOrdinal::Data(0) },
         })

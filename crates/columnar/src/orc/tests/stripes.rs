@@ -199,10 +199,10 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
     let expected = read_all(file, 1000).unwrap();
     let mut rows = 0;
 
-    for unit in 0..opened.units() {
+    for stripe in 0..opened.stripe_count() {
         for fields in [vec![ProjectedColumn::whole(8), ProjectedColumn::whole(0)], all_fields(&opened)] {
-            let bytes = opened.read(&object, unit, &fields).await.unwrap();
-            let batches = opened.decode(unit, &fields, bytes, 1000).unwrap();
+            let bytes = opened.read(&object, stripe, &fields).await.unwrap();
+            let batches = opened.decode(stripe, &fields, bytes, 1000).unwrap();
             let mut row = rows;
 
             for batch in batches {
@@ -214,18 +214,18 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
             }
         }
 
-        rows += opened.unit_rows(unit) as usize;
+        rows += opened.stripe_rows(stripe) as usize;
     }
 
     assert_eq!(rows, expected.num_rows());
-    (opened.units(), opened.weight())
+    (opened.stripe_count(), opened.weight())
 }
 
 #[tokio::test]
 async fn a_file_is_read_through_a_store_as_it_is_from_memory() {
     let small = write(&[simple_batch(50)], None);
-    let (units, weight) = through_a_store(&small).await;
-    assert!(units == 1 && weight < 100_000, "{weight}");
+    let (stripes, weight) = through_a_store(&small).await;
+    assert!(stripes == 1 && weight < 100_000, "{weight}");
     // Larger than the first read, so that footers of stripes are read on demand.
     let batches: Vec<_> = (0..20).map(|_| simple_batch(3000)).collect();
     let large = write(&batches, None);
