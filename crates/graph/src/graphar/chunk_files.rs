@@ -6,8 +6,8 @@ use arrow::{array::ArrayRef, datatypes::FieldRef};
 use stylobate_columnar::{Columns, ColumnsUse, FileColumns};
 
 use super::{
+    graph_folder::GraphFolder,
     info::FileType,
-    place::GraphFolder,
     slots::{MAX_SLOTS, OnceCellVec},
 };
 use crate::{Error, Result};

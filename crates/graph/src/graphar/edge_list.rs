@@ -19,8 +19,8 @@ use tokio::sync::OnceCell;
 use super::{
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, has_no_nulls, readable},
+    graph_folder::GraphFolder,
     info::{Adjacency, EdgeInfo, Side, Strictness},
-    place::GraphFolder,
     slots::{MAX_SLOTS, OnceCellVec},
     vertex_table::VertexTable,
 };

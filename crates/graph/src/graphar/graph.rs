@@ -11,8 +11,8 @@ use stylobate_storage::{Error as StorageError, ReadThrough};
 use super::{
     edge_list::EdgeList,
     edges::{EdgeTable, Edges},
+    graph_folder::GraphFolder,
     info::{Adjacency, EdgeInfo, GraphFile, GraphInfo, Side, Strictness},
-    place::GraphFolder,
     vertex_table::VertexTable,
     vertices::Vertices,
 };

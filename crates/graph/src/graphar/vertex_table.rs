@@ -13,8 +13,8 @@ use tokio::sync::OnceCell;
 use super::{
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{INDEX, readable},
+    graph_folder::GraphFolder,
     info::{FileType, VertexInfo},
-    place::GraphFolder,
 };
 use crate::{Error, Result};
 
