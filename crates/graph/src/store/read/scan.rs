@@ -54,7 +54,7 @@ impl StoreScanPlan {
         if let Some(predicate) = predicate {
             let whole = Schema::new(own.iter().chain(all).cloned().collect::<Vec<_>>());
             let bound = RowFilter::new(predicate, &whole)?;
-            let places = bound.columns().into_iter().map(|column| match column.checked_sub(own.len()) {
+            let positions = bound.columns().into_iter().map(|column| match column.checked_sub(own.len()) {
                 None => column,
                 Some(property) => {
                     let wanted = all.get(property);
@@ -67,8 +67,8 @@ impl StoreScanPlan {
                 }
             });
 
-            let places = places.collect();
-            filter = Some((bound, places));
+            let positions = positions.collect();
+            filter = Some((bound, positions));
         }
 
         let schema = Arc::new(Schema::new(own.into_iter().chain(fields.iter().cloned()).collect::<Vec<_>>()));
@@ -80,9 +80,9 @@ impl StoreScanPlan {
         let all = batch(&self.schema, columns, rows)?;
         let passing = match &self.filter {
             None => None,
-            Some((filter, places)) => {
+            Some((filter, positions)) => {
                 let looked_at: Vec<ArrayRef> =
-                    places.iter().filter_map(|at| all.columns().get(*at).cloned()).collect();
+                    positions.iter().filter_map(|at| all.columns().get(*at).cloned()).collect();
                 Some(BooleanArray::from(filter.passing(&looked_at, rows)?))
             }
         };
@@ -206,11 +206,11 @@ fn rows_of(
             let range = delta.range();
             let delta = delta.clone();
             let whole = async move {
-                let Some(VertexPartColumns::Delta(places)) = selection.columns(at) else {
+                let Some(VertexPartColumns::Delta(positions)) = selection.columns(at) else {
                     return Ok((0, 0, ColumnArrays::new()));
                 };
                 let rows = delta.rows().len();
-                Ok((range.start, rows, delta.rows().all(places, &selection.fields).await?))
+                Ok((range.start, rows, delta.rows().all(positions, &selection.fields).await?))
             };
 
             futures::stream::once(whole).boxed()
@@ -266,10 +266,10 @@ fn edges_of(
         (EdgePartSource::Delta(delta), columns) => {
             let delta = delta.clone();
             let whole = async move {
-                let (Some(part), EdgePartColumns::Delta(places)) = (parts.parts.get(at), columns) else {
+                let (Some(part), EdgePartColumns::Delta(positions)) = (parts.parts.get(at), columns) else {
                     return Ok(Vec::new());
                 };
-                let found = delta.rows().all(&places, &fields).await?;
+                let found = delta.rows().all(&positions, &fields).await?;
                 let ends = [delta.keys(Direction::Out), delta.neighbors(Direction::Out)];
                 let ends = ends.map(|end| Arc::new(end.clone()) as ArrayRef);
                 without_deleted(part, 0, ends.into_iter().chain(found).collect())
