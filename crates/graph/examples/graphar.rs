@@ -41,8 +41,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Writes three persons; the one with the key 20 knows the two others.
 async fn write(path: &Path) -> Result<WrittenGraph, Box<dyn Error>> {
-    let path = Destination::File(path.to_owned());
-    let mut writer = GraphWriter::create(path, "social", GraphWriteOptions::default()).await?;
+    let destination = Destination::File(path.to_owned());
+    let mut writer = GraphWriter::create(destination, "social", GraphWriteOptions::default()).await?;
 
     let born = numbers(&[1999, 2001, 1984]);
     let persons = RecordBatch::try_from_iter([("id", numbers(&[70, 20, 90])), ("born", born)])?;
