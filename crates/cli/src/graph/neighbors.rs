@@ -18,7 +18,7 @@ use stylobate_graph::{
 use super::{
     free_name::free_name,
     keys::{self, FoundVertices},
-    place::GraphLocationArgs,
+    location::GraphLocationArgs,
 };
 use crate::{
     failure::usage,

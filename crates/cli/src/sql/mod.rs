@@ -1,7 +1,7 @@
 //! `stylobate sql`: runs SQL on Parquet and ORC files.
 
 mod complete;
-mod place;
+mod executor;
 mod prompt;
 mod text;
 
@@ -22,7 +22,7 @@ use stylobate_server::{SqlClient, config::NodeSettings};
 use stylobate_storage::{ByteSize, run_blocking};
 
 use self::{
-    place::{SqlPlace, StatementRows},
+    executor::{SqlPlace, StatementRows},
     prompt::prompt,
 };
 use crate::{

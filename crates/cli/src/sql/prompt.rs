@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     SqlArgs, SqlOutput,
     complete::{KnownWords, SqlHelper},
-    place::SqlPlace,
+    executor::SqlPlace,
     run_one,
     text::is_complete,
 };

@@ -6,8 +6,8 @@ use serde_json::json;
 use tonic::{Code, Status};
 
 use super::{
+    bucket_path::BucketPath,
     error::{from_storage, invalid, status},
-    place::BucketPath,
 };
 use crate::{Action, Node, stats, warm::warm};
 

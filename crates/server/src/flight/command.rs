@@ -21,8 +21,8 @@ use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source, Strings};
 use tonic::Status;
 
 use super::{
+    bucket_path::BucketPath,
     error::{BucketNaming, from_scan, invalid},
-    place::BucketPath,
     table_options::{Partitioning, SchemaOption, TypeOption, plain_types},
 };
 use crate::Bucket;

@@ -7,8 +7,8 @@ use stylobate_storage::{ListPage, ListRequest};
 use tonic::Status;
 
 use super::{
+    bucket_path::BucketPath,
     error::{from_storage, invalid},
-    place::BucketPath,
 };
 use crate::{Action, Bucket, Node};
 

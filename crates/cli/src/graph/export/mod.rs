@@ -15,7 +15,7 @@ use self::{
     folder::NewFolder,
     tables::{ExportTable, tables},
 };
-use super::place::GraphLocationArgs;
+use super::location::GraphLocationArgs;
 use crate::{
     failure::usage,
     rows::{

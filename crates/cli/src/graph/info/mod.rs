@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::facts::GraphSummary;
-use super::place::GraphLocationArgs;
+use super::location::GraphLocationArgs;
 use crate::{
     failure::usage,
     out::{print, print_json},

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::store::{CompactOptions, Compacted, StoreOptions};
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::{
     allocator::minimize_memory,
     failure::usage,

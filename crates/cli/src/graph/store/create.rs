@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::store::{SchemaChange, StoreSchema};
 
-use super::{data::DataArgs, place::StoreLocationArgs, schema_file};
+use super::{data::DataArgs, location::StoreLocationArgs, schema_file};
 use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\

@@ -7,7 +7,7 @@ use clap::Args;
 use stylobate_graph::store::{CollectOptions, StoreOptions};
 use stylobate_storage::parse_duration;
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::{
     out::print_json,
     rows::{grouped, open_cache, until_stopped},

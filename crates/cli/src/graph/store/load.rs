@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::{data::DataArgs, place::StoreLocationArgs};
+use super::{data::DataArgs, location::StoreLocationArgs};
 use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\

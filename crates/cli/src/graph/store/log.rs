@@ -11,7 +11,7 @@ use clap::Args;
 use futures::stream;
 use stylobate_graph::store::{LogEntry, StoreOptions};
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::rows::{OutputArgs, ProgressDisplay, TableLimits, drain, open_cache, until_stopped};
 
 const EXAMPLES: &str = "\

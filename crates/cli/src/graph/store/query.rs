@@ -12,7 +12,7 @@ use stylobate_graph::{
 };
 use stylobate_storage::ByteSize;
 
-use super::{hops::HopArgs, place::StoreLocationArgs};
+use super::{hops::HopArgs, location::StoreLocationArgs};
 use crate::{
     failure::usage,
     graph::neighbors::values,

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use stylobate_storage::ByteSize;
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::{
     out::{print, print_json},
     rows::{grouped, until_stopped},

@@ -21,9 +21,9 @@ use stylobate_storage::Error as StorageError;
 use tonic::Status;
 
 use super::super::{
+    bucket_path::BucketPath,
     error::{BucketNaming, from_scan},
     list::scannable,
-    place::BucketPath,
 };
 use crate::{Action, Bucket, Node};
 
