@@ -217,8 +217,8 @@ impl FileColumns {
 
         loaded.sort_unstable_by_key(|(at, _)| *at);
         let find = |at: usize| {
-            let place = loaded.binary_search_by_key(&at, |(loaded, _)| *loaded).ok()?;
-            loaded.get(place).map(|(_, array)| array.clone())
+            let index = loaded.binary_search_by_key(&at, |(loaded, _)| *loaded).ok()?;
+            loaded.get(index).map(|(_, array)| array.clone())
         };
         let found = wanted.iter().map(|at| find(*at).ok_or_else(|| self.has_no_column(*at)));
         found.collect()

@@ -337,7 +337,7 @@ impl TableSchema {
             return Err(Error::Schema {
                 object: "the table".to_owned(),
                 column: field.name().clone(),
-                reason: "several columns have this name: ask for all columns, and tell them by their place"
+                reason: "several columns have this name: ask for all columns, and tell them apart by their position"
                     .to_owned(),
             });
         }
@@ -394,7 +394,7 @@ impl TableSchema {
         files: &[(&LocatedFile, &FileMetadata)],
     ) -> Result<Vec<OutputColumn>> {
         let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        let mut positions: HashMap<usize, usize> = HashMap::new();
 
         match columns {
             None => wanted.extend((0..self.schema.fields().len()).map(|root| (root, vec![Vec::new()]))),
@@ -402,8 +402,8 @@ impl TableSchema {
                 for column in columns {
                     let (root, path) = self.resolve(column).ok_or_else(|| self.no_such_column(column))?;
                     self.check_named(root)?;
-                    let place = *places.entry(root).or_insert(wanted.len());
-                    match wanted.get_mut(place) {
+                    let position = *positions.entry(root).or_insert(wanted.len());
+                    match wanted.get_mut(position) {
                         Some((_, paths)) => paths.push(path),
                         None => wanted.push((root, vec![path])),
                     }

@@ -75,8 +75,8 @@ impl<R: Read> CsvReader<R> {
         self.columns = schema.fields().iter().map(|_| StringBuilder::new()).collect();
         self.targets = vec![None; self.header.len()];
         for (column, field) in schema.fields().iter().enumerate() {
-            let place = self.header.iter().position(|name| name == field.name());
-            let target = place.and_then(|place| self.targets.get_mut(place));
+            let index = self.header.iter().position(|name| name == field.name());
+            let target = index.and_then(|index| self.targets.get_mut(index));
             *target.ok_or_else(|| format!("its header has no column {}", field.name()))? = Some(column);
         }
 

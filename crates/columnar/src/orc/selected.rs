@@ -326,7 +326,7 @@ impl RowGroupRun<'_> {
         if is_right {
             Ok(decoded)
         } else {
-            Err(error(OrcReadError::corrupt("a row index with places that are none")))
+            Err(error(OrcReadError::corrupt("a row index with wrong positions")))
         }
     }
 

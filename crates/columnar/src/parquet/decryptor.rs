@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn each_module_is_bound_to_its_place() {
-        let place = [1, 0, 3, 2];
-        let aad = |module: u8, page: &[u8]| [&b"file"[..], &[module], &place, page].concat();
+        let ordinals = [1, 0, 3, 2];
+        let aad = |module: u8, page: &[u8]| [&b"file"[..], &[module], &ordinals, page].concat();
         let mut decryptor = chunk(PageOrdinal::Dictionary, None);
         assert_eq!(decryptor.header(&encrypt(&aad(5, &[]), b"header")).unwrap(), b"header");
         assert_eq!(&decryptor.page(&encrypt(&aad(3, &[]), b"page")).unwrap()[..], b"page");

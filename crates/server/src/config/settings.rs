@@ -385,14 +385,14 @@ impl NodeSettings {
 }
 
 /// Returns the message for an unknown key, with the nearest known one if it is similar.
-pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'static str>) -> String {
+pub(crate) fn unknown_key(key: &str, context: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
     let nearest = known.iter().map(|name| (strsim::levenshtein(key, name), name)).min();
     match nearest {
         Some((distance, name)) if distance <= 2.max(key.len() / 3) => {
-            format!("unknown key `{key}` {place}; did you mean `{name}`?")
+            format!("unknown key `{key}` {context}; did you mean `{name}`?")
         }
-        _ => format!("unknown key `{key}` {place}; known are {}", known.join(", ")),
+        _ => format!("unknown key `{key}` {context}; known are {}", known.join(", ")),
     }
 }
 

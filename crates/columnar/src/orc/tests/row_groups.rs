@@ -110,7 +110,7 @@ impl StoredOrcFile {
             for _ in 0..3 {
                 let groups = some_groups(random, self.file.groups(stripe) as usize);
                 let read = self.read(stripe, fields, &groups, &indexes).await;
-                let read = read.unwrap_or_else(|| panic!("{what}: no places")).unwrap();
+                let read = read.unwrap_or_else(|| panic!("{what}: no positions")).unwrap();
                 assert_eq!(
                     read,
                     self.expected(stripe, fields, &groups),
@@ -262,13 +262,13 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
 
             match (random.random_range(0..8), list.choose_mut(&mut random)) {
                 (_, None) => list.push(0),
-                (0, Some(place)) => *place = random.random(),
-                (1, Some(place)) => *place ^= 1 << random.random_range(0..20),
+                (0, Some(entry)) => *entry = random.random(),
+                (1, Some(entry)) => *entry ^= 1 << random.random_range(0..20),
                 (2, _) => drop(list.pop()),
                 (3, _) => list.push(random.random_range(0..10)),
-                (4, Some(place)) => *place = random.random_range(0..5000),
-                (_, Some(place)) => {
-                    *place = place.wrapping_add_signed(*[-8, -1, 1, 2, 8].choose(&mut random).unwrap());
+                (4, Some(entry)) => *entry = random.random_range(0..5000),
+                (_, Some(entry)) => {
+                    *entry = entry.wrapping_add_signed(*[-8, -1, 1, 2, 8].choose(&mut random).unwrap());
                 }
             }
 

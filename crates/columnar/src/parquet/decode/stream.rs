@@ -70,10 +70,10 @@ impl ParquetFile {
             *times += 1;
         }
 
-        let layer = |places: Vec<usize>| {
+        let layer = |positions: Vec<usize>| {
             let columns: Vec<ProjectedColumn> =
-                places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
-            Ok((places, Box::new(self.layer(row_group, &columns, &open)?)))
+                positions.iter().filter_map(|at| columns.get(*at).cloned()).collect();
+            Ok((positions, Box::new(self.layer(row_group, &columns, &open)?)))
         };
         let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
         let count = columns.len();
@@ -81,14 +81,14 @@ impl ParquetFile {
         Ok(std::iter::from_fn(move || {
             let mut side_by_side = vec![None; count];
             let mut rows = None;
-            for (places, reader) in &mut readers {
+            for (positions, reader) in &mut readers {
                 let (arrays, read) = match reader.next()? {
                     Ok(read) => read,
                     Err(error) => return Some(Err(error)),
                 };
                 rows = Some(read);
-                for (place, array) in places.iter().zip(arrays) {
-                    if let Some(column) = side_by_side.get_mut(*place) {
+                for (position, array) in positions.iter().zip(arrays) {
+                    if let Some(column) = side_by_side.get_mut(*position) {
                         *column = Some(array);
                     }
                 }
