@@ -51,7 +51,7 @@ pub(crate) fn view_digest(py: Python<'_>, nodes: Vec<String>) -> PyResult<String
     Ok(view.digest().to_string())
 }
 
-/// Returns the place in rank of the node to ask next, given the requests in flight to the first nodes in rank.
+/// Returns the rank of the node to ask next, given the requests in flight to the first nodes in rank.
 #[pyfunction]
 pub(crate) fn choose_by_load(in_flight: Vec<u64>, total: u64, nodes: u64) -> usize {
     RequestsInFlight { total, nodes }.choose(&in_flight)

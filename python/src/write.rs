@@ -148,8 +148,9 @@ impl FileWriteJob {
         let FileWriteRequest { options, sink, overwrite, dataset } = &self.request;
         let sinks = Sinks::new(sink.clone());
         let options = options.clone();
-        let place = &self.destination;
-        TableOutput::create(sinks, place, *overwrite, &self.shown, schema, options, dataset.as_ref()).await
+        let destination = &self.destination;
+        TableOutput::create(sinks, destination, *overwrite, &self.shown, schema, options, dataset.as_ref())
+            .await
     }
 }
 

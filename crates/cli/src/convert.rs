@@ -6,8 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::{DatasetMode, DatasetOptions, Dictionaries, WriteFormat};
 use stylobate_storage::{
-    ByteSize, Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions,
-    without_credentials,
+    ByteSize, Destination, Durability, Overwrite as Existing, SinkKind, SinkOptions, without_credentials,
 };
 
 use crate::{
@@ -126,7 +125,7 @@ const FORMATS: [(WriteFormat, &str); 6] = [
 #[derive(Debug)]
 enum ConvertOutput {
     Rows(RowDestination),
-    Columns(Place),
+    Columns(Destination),
 }
 
 /// Maximum memory of the writer: with more, its row groups and stripes would not become larger.
@@ -182,8 +181,8 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
             let format = RowFormat::File(target);
             drain(schema, scan.stream(), format, TableLimits::default(), destination, &progress).await?
         }
-        ConvertOutput::Columns(place) => {
-            args.column_file(target, place)?.write(schema, scan.stream(), &progress).await?
+        ConvertOutput::Columns(destination) => {
+            args.column_file(target, destination)?.write(schema, scan.stream(), &progress).await?
         }
     };
 
@@ -254,14 +253,14 @@ impl ConvertArgs {
             return Ok(ConvertOutput::Rows(RowDestination::at(&self.destination, overwrite)?));
         }
         if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
-            return Ok(ConvertOutput::Columns(Place::parse(url, &self.request.option)?));
+            return Ok(ConvertOutput::Columns(Destination::parse(url, &self.request.option)?));
         }
         if !self.partition_by.is_empty() {
-            return Ok(ConvertOutput::Columns(Place::File(self.destination.clone())));
+            return Ok(ConvertOutput::Columns(Destination::File(self.destination.clone())));
         }
 
         match RowDestination::at(&self.destination, overwrite)? {
-            RowDestination::File { path, .. } => Ok(ConvertOutput::Columns(Place::File(path))),
+            RowDestination::File { path, .. } => Ok(ConvertOutput::Columns(Destination::File(path))),
             _ => Err(usage("Parquet and ORC go into a file: name one")),
         }
     }
@@ -293,7 +292,7 @@ impl ConvertArgs {
         })
     }
 
-    fn column_file(&self, format: WriteFormat, place: Place) -> Result<ColumnFile> {
+    fn column_file(&self, format: WriteFormat, destination: Destination) -> Result<ColumnFile> {
         let mut options = file_options(format, self.compression.as_deref())?;
         if let Some(memory) = self.memory_for_writing() {
             options = options.with_memory(memory);
@@ -304,7 +303,7 @@ impl ConvertArgs {
 
         Ok(ColumnFile {
             options,
-            place,
+            destination,
             existing: if self.force { Existing::Replace } else { Existing::Refuse },
             dataset: self.dataset(),
             sinks: SinkOptions::default().with_kind(self.sink).with_durability(self.durability),

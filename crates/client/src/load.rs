@@ -28,14 +28,14 @@ impl RequestsInFlight {
     /// Chooses the first node whose load is not too high: at most its floor, or at most 1.25 times the mean. If the
     /// load of all nodes is too high, chooses the node with the fewest requests.
     pub fn choose(self, ranked: &[u64]) -> usize {
-        let places = ranked.iter().copied().enumerate().take(Self::MAX_SHARERS);
-        let free = places.clone().find(|(place, in_flight)| !self.is_over(*place, *in_flight));
-        let chosen = free.or_else(|| places.min_by_key(|(_, in_flight)| *in_flight));
-        chosen.map_or(0, |(place, _)| place)
+        let ranks = ranked.iter().copied().enumerate().take(Self::MAX_SHARERS);
+        let free = ranks.clone().find(|(rank, in_flight)| !self.is_over(*rank, *in_flight));
+        let chosen = free.or_else(|| ranks.min_by_key(|(_, in_flight)| *in_flight));
+        chosen.map_or(0, |(rank, _)| rank)
     }
 
-    fn is_over(self, place: usize, in_flight: u64) -> bool {
-        let floor = if place == 0 { Self::HOME_FLOOR } else { Self::STAND_IN_FLOOR };
+    fn is_over(self, rank: usize, in_flight: u64) -> bool {
+        let floor = if rank == 0 { Self::HOME_FLOOR } else { Self::STAND_IN_FLOOR };
         let scaled = u128::from(in_flight) * u128::from(self.nodes);
         in_flight > floor && scaled.saturating_mul(4) > u128::from(self.total) * 5
     }
@@ -90,8 +90,8 @@ mod tests {
             let sharers = nodes.min(RequestsInFlight::MAX_SHARERS);
             let mut ranked = vec![0; sharers];
             for total in 0..1_000 {
-                let place = choose(&ranked, total, nodes as u64);
-                ranked[place] += 1;
+                let rank = choose(&ranked, total, nodes as u64);
+                ranked[rank] += 1;
             }
             let bound = (1_250 / sharers) as u64 + 1;
             assert!(ranked.iter().all(|in_flight| *in_flight <= bound), "{nodes}: {ranked:?}");

@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with_filter(Predicate::parse("trip >= 39995 AND city = 'Oslo'")?)
         .plan(&cache)
         .await?;
-    assert_eq!((scan.units(), cache.stats().pruned_units), (1, 3));
+    assert_eq!((scan.row_group_count(), cache.stats().pruned_row_groups), (1, 3));
 
     let mut trips = Vec::new();
     for batch in scan.collect().await? {

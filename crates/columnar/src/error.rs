@@ -209,19 +209,19 @@ impl Error {
 
 /// Formats the location of an error, as a prefix of its reason.
 fn location_prefix(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) -> String {
-    let mut place = String::new();
+    let mut prefix = String::new();
     if let Some(row_group) = row_group {
-        place += &format!("row group {row_group}, ");
+        prefix += &format!("row group {row_group}, ");
     }
     if let Some(column) = column {
-        place += &format!("column {column}, ");
+        prefix += &format!("column {column}, ");
     }
     if let Some(offset) = offset {
-        place += &format!("offset {offset}, ");
+        prefix += &format!("offset {offset}, ");
     }
 
-    match place.strip_suffix(", ") {
-        Some(place) => format!("{place}: "),
+    match prefix.strip_suffix(", ") {
+        Some(prefix) => format!("{prefix}: "),
         None => String::new(),
     }
 }

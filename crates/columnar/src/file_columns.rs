@@ -217,8 +217,8 @@ impl FileColumns {
 
         loaded.sort_unstable_by_key(|(at, _)| *at);
         let find = |at: usize| {
-            let place = loaded.binary_search_by_key(&at, |(loaded, _)| *loaded).ok()?;
-            loaded.get(place).map(|(_, array)| array.clone())
+            let index = loaded.binary_search_by_key(&at, |(loaded, _)| *loaded).ok()?;
+            loaded.get(index).map(|(_, array)| array.clone())
         };
         let found = wanted.iter().map(|at| find(*at).ok_or_else(|| self.has_no_column(*at)));
         found.collect()
@@ -264,16 +264,16 @@ impl FileColumns {
         ascending.sort();
         ascending.dedup();
 
-        let units = metadata.units();
-        let bytes = (0..units).map(|unit| metadata.working_bytes(unit, &ascending));
+        let row_groups = metadata.row_group_count();
+        let bytes = (0..row_groups).map(|row_group| metadata.working_bytes(row_group, &ascending));
         let working = self.cache.working().try_reserve(bytes.fold(0, u64::saturating_add));
         if working.is_none() {
             self.cache.chunks().count_streamed();
         }
 
-        let mut read = Vec::with_capacity(units);
-        for unit in 0..units {
-            read.push(metadata.read(&self.object, unit, &ascending).await?);
+        let mut read = Vec::with_capacity(row_groups);
+        for row_group in 0..row_groups {
+            read.push(metadata.read(&self.object, row_group, &ascending).await?);
         }
 
         let of = self.fields_of(columns);
@@ -329,7 +329,9 @@ impl FileColumnsRequest {
         };
         let columns = self.fields.iter().map(column).collect();
 
-        let rows = (0..metadata.units()).map(|unit| metadata.unit_rows(unit)).sum::<u64>() as usize;
+        let rows = (0..metadata.row_group_count())
+            .map(|row_group| metadata.row_group_rows(row_group))
+            .sum::<u64>() as usize;
         let metadata = self.object.version().is_none().then_some(metadata);
         Ok(self.opened(columns, rows, metadata))
     }
@@ -362,7 +364,7 @@ impl FileColumnsRequest {
         let id = self.cache.chunks().column_id(field.name(), field.data_type());
         let key = |object: ObjectHash| ChunkKey {
             object,
-            unit: 0,
+            row_group: 0,
             column: ProjectedColumn::whole(0),
             representation: ChunkRepresentation::Whole(id),
         };

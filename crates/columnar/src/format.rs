@@ -96,7 +96,7 @@ impl FileMetadata {
     fn new(file: ColumnarFile) -> Self {
         let mut metadata =
             Self { file, recent: RecentChunks::new(0, 0), positions: ColumnPositions::default() };
-        metadata.recent = RecentChunks::new(metadata.units(), metadata.schema().fields().len());
+        metadata.recent = RecentChunks::new(metadata.row_group_count(), metadata.schema().fields().len());
         metadata
     }
 
@@ -149,26 +149,26 @@ impl FileMetadata {
     }
 
     /// Returns the number of row groups or stripes.
-    pub(crate) fn units(&self) -> usize {
+    pub(crate) fn row_group_count(&self) -> usize {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.units(),
-            ColumnarFile::Orc(file) => file.units(),
+            ColumnarFile::Parquet(file) => file.row_group_count(),
+            ColumnarFile::Orc(file) => file.stripe_count(),
         }
     }
 
     /// Returns the rows of a row group or stripe.
-    pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
+    pub(crate) fn row_group_rows(&self, row_group: usize) -> u64 {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.unit_rows(unit),
-            ColumnarFile::Orc(file) => file.unit_rows(unit),
+            ColumnarFile::Parquet(file) => file.row_group_rows(row_group),
+            ColumnarFile::Orc(file) => file.stripe_rows(row_group),
         }
     }
 
     /// Returns the offset of the first byte of a row group or stripe.
-    pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
+    pub(crate) fn row_group_offset(&self, row_group: usize) -> u64 {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.unit_offset(unit),
-            ColumnarFile::Orc(file) => file.unit_offset(unit),
+            ColumnarFile::Parquet(file) => file.row_group_offset(row_group),
+            ColumnarFile::Orc(file) => file.stripe_offset(row_group),
         }
     }
 
@@ -182,18 +182,18 @@ impl FileMetadata {
     }
 
     /// Returns the footer's statistics of these row groups or stripes.
-    pub(crate) fn statistics<'a>(&'a self, units: &'a [usize]) -> Box<dyn PruningStatistics + 'a> {
+    pub(crate) fn statistics<'a>(&'a self, row_groups: &'a [usize]) -> Box<dyn PruningStatistics + 'a> {
         match &self.file {
-            ColumnarFile::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
-            ColumnarFile::Orc(file) => Box::new(file.statistics(units)),
+            ColumnarFile::Parquet(file) => Box::new(RowGroupStatistics::new(file, row_groups)),
+            ColumnarFile::Orc(file) => Box::new(file.statistics(row_groups)),
         }
     }
 
     /// Returns the columns that the writer declared the rows of a row group to be sorted by: top-level column, whether it
     /// is descending, and whether nulls come first. Nested columns end the order.
-    pub(crate) fn sorted_columns(&self, unit: usize) -> Vec<(usize, bool, bool)> {
+    pub(crate) fn sorted_columns(&self, row_group: usize) -> Vec<(usize, bool, bool)> {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.sorted_columns(unit),
+            ColumnarFile::Parquet(file) => file.sorted_columns(row_group),
             ColumnarFile::Orc(_) => Vec::new(),
         }
     }
@@ -225,53 +225,53 @@ impl FileMetadata {
 
     /// Returns whether a chunk is stored as a dictionary, or cannot become one. True for all chunks of ORC, which are
     /// always decoded as the stripe stores them.
-    pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
+    pub(crate) fn is_dictionary(&self, row_group: usize, column: &ProjectedColumn) -> bool {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.is_dictionary(unit, column),
+            ColumnarFile::Parquet(file) => file.is_dictionary(row_group, column),
             ColumnarFile::Orc(_) => true,
         }
     }
 
     /// Returns whether the footer says that all pages of a column of a row group are dictionary-encoded. Footers of ORC
     /// files do not say it.
-    pub(crate) fn is_known_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
+    pub(crate) fn is_known_dictionary(&self, row_group: usize, column: &ProjectedColumn) -> bool {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.is_dictionary(unit, column),
+            ColumnarFile::Parquet(file) => file.is_dictionary(row_group, column),
             ColumnarFile::Orc(_) => false,
         }
     }
 
     /// Estimates the bytes that reading and decoding these columns hold, from the footer.
-    pub(crate) fn working_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
+    pub(crate) fn working_bytes(&self, row_group: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.working_bytes(unit, columns),
-            ColumnarFile::Orc(file) => file.working_bytes(unit, columns),
+            ColumnarFile::Parquet(file) => file.working_bytes(row_group, columns),
+            ColumnarFile::Orc(file) => file.working_bytes(row_group, columns),
         }
     }
 
     /// Estimates the bytes that reading these columns and decoding `passing` of their rows hold, at most
     /// [`Self::working_bytes`].
-    pub(crate) fn passing_bytes(&self, unit: usize, columns: &[ProjectedColumn], passing: u64) -> u64 {
+    pub(crate) fn passing_bytes(&self, row_group: usize, columns: &[ProjectedColumn], passing: u64) -> u64 {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.passing_bytes(unit, columns, passing),
-            ColumnarFile::Orc(file) => file.working_bytes(unit, columns),
+            ColumnarFile::Parquet(file) => file.passing_bytes(row_group, columns, passing),
+            ColumnarFile::Orc(file) => file.working_bytes(row_group, columns),
         }
     }
 
     /// Estimates how many rows fit if each column may have `max_bytes` of strings or binary values: at most all rows of
     /// the row group.
-    pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
+    pub(crate) fn fitting_rows(&self, row_group: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.fitting_rows(unit, columns, max_bytes),
-            ColumnarFile::Orc(file) => file.fitting_rows(unit, columns, max_bytes),
+            ColumnarFile::Parquet(file) => file.fitting_rows(row_group, columns, max_bytes),
+            ColumnarFile::Orc(file) => file.fitting_rows(row_group, columns, max_bytes),
         }
     }
 
     /// Estimates the bytes of these columns in the file.
-    pub(crate) fn estimated_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
+    pub(crate) fn estimated_bytes(&self, row_group: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.chunk_bytes(unit, columns),
-            ColumnarFile::Orc(file) => file.estimated_bytes(unit, columns),
+            ColumnarFile::Parquet(file) => file.chunk_bytes(row_group, columns),
+            ColumnarFile::Orc(file) => file.estimated_bytes(row_group, columns),
         }
     }
 
@@ -279,12 +279,14 @@ impl FileMetadata {
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
     ) -> Result<RowGroupBytes> {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.read(object, unit, columns).await.map(RowGroupBytes::Parquet),
-            ColumnarFile::Orc(file) => file.read(object, unit, columns).await.map(RowGroupBytes::Orc),
+            ColumnarFile::Parquet(file) => {
+                file.read(object, row_group, columns).await.map(RowGroupBytes::Parquet)
+            }
+            ColumnarFile::Orc(file) => file.read(object, row_group, columns).await.map(RowGroupBytes::Orc),
         }
     }
 
@@ -300,7 +302,7 @@ impl FileMetadata {
     /// that pass the filter.
     pub(crate) fn decode(
         &self,
-        unit: usize,
+        row_group: usize,
         column: &ProjectedColumn,
         bytes: &RowGroupBytes,
         representation: ChunkRepresentation,
@@ -309,11 +311,11 @@ impl FileMetadata {
     ) -> Result<Chunk> {
         match (&self.file, bytes) {
             (ColumnarFile::Parquet(file), RowGroupBytes::Parquet(bytes)) => {
-                file.decode(unit, column, bytes, representation, scratch, passing)
+                file.decode(row_group, column, bytes, representation, scratch, passing)
             }
             (ColumnarFile::Orc(file), RowGroupBytes::Orc(bytes)) => {
                 let refused = |error: ArrowError| Error::arrow("rows that pass the filter")(error);
-                if let Some(array) = file.decode_dictionary(unit, column, bytes.clone())? {
+                if let Some(array) = file.decode_dictionary(row_group, column, bytes.clone())? {
                     let chunk = Chunk::Dictionary(array);
                     return match passing {
                         None => Ok(chunk),
@@ -321,7 +323,8 @@ impl FileMetadata {
                     };
                 }
 
-                let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
+                let batches =
+                    file.decode(row_group, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
                 let mut segments = SegmentCollector::new(passing);
                 for segment in batches.filter_map(first_column) {
                     segments.push(segment?).map_err(refused)?;
@@ -339,24 +342,24 @@ impl FileMetadata {
     pub(crate) fn stream(
         &self,
         object: &OpenObject,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
         batch_rows: usize,
         runtime: &Handle,
     ) -> Result<Box<dyn Iterator<Item = Result<ColumnBatch>> + '_>> {
         if columns.is_empty() {
-            let rows = self.unit_rows(unit) as usize;
+            let rows = self.row_group_rows(row_group) as usize;
             let starts = (0..rows).step_by(batch_rows.max(1));
             return Ok(Box::new(starts.map(move |start| Ok((Vec::new(), batch_rows.min(rows - start))))));
         }
 
         match &self.file {
             ColumnarFile::Parquet(file) => {
-                Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?))
+                Ok(Box::new(file.stream(object, row_group, columns, batch_rows, runtime)?))
             }
             ColumnarFile::Orc(file) => {
-                let bytes = runtime.block_on(file.read(object, unit, columns))?;
-                let batches = file.decode_coded(unit, columns, bytes, batch_rows)?;
+                let bytes = runtime.block_on(file.read(object, row_group, columns))?;
+                let batches = file.decode_coded(row_group, columns, bytes, batch_rows)?;
                 Ok(Box::new(batches.map(|batch| {
                     let batch = batch?;
                     let rows = batch.first().map_or(0, |column| column.len());

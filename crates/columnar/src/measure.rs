@@ -66,9 +66,9 @@ impl CachedRowGroups {
         let array: ArrayRef = Arc::new(Int64Array::from(vec![0; 1000]));
 
         // Fresh entries are remembered by the next lookup.
-        for unit in (0..groups).chain(0..groups) {
+        for row_group in (0..groups).chain(0..groups) {
             for column in &columns {
-                if let ChunkLookup::Missing(promise) = cache.find(&recent, object, unit, column).await {
+                if let ChunkLookup::Missing(promise) = cache.find(&recent, object, row_group, column).await {
                     promise.publish(Chunk::Dense(Arc::new([array.clone()])));
                 }
             }
@@ -79,7 +79,7 @@ impl CachedRowGroups {
 
     /// Finds the columns of a row group, as scans do while nothing was evicted; returns their number, or 0 if one is
     /// missing.
-    pub fn find(&self, unit: usize) -> usize {
-        self.cache.recent(&self.recent, unit, &self.columns).map_or(0, |chunks| chunks.len())
+    pub fn find(&self, row_group: usize) -> usize {
+        self.cache.recent(&self.recent, row_group, &self.columns).map_or(0, |chunks| chunks.len())
     }
 }

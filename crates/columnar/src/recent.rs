@@ -104,7 +104,7 @@ impl RecentChunk {
 /// Fast paths for the chunks of a file: whole columns of row groups or stripes.
 #[derive(Debug)]
 pub(crate) struct RecentChunks {
-    units: Box<[OnceLock<Box<[RecentChunk]>>]>,
+    row_groups: Box<[OnceLock<Box<[RecentChunk]>>]>,
     columns: usize,
 }
 
@@ -114,22 +114,26 @@ const MAX_CHUNKS: usize = 1 << 16;
 const REPRESENTATIONS: usize = 2;
 
 impl RecentChunks {
-    /// Creates the fast paths of a file with `units` row groups or stripes and `columns` columns.
-    pub(crate) fn new(units: usize, columns: usize) -> Self {
+    /// Creates the fast paths of a file with `row_groups` row groups or stripes and `columns` columns.
+    pub(crate) fn new(row_groups: usize, columns: usize) -> Self {
         let columns = columns * REPRESENTATIONS;
-        let units = if units.saturating_mul(columns) <= MAX_CHUNKS { units } else { 0 };
-        Self { units: (0..units).map(|_| OnceLock::new()).collect(), columns }
+        let row_groups = if row_groups.saturating_mul(columns) <= MAX_CHUNKS { row_groups } else { 0 };
+        Self { row_groups: (0..row_groups).map(|_| OnceLock::new()).collect(), columns }
     }
 
     /// Returns the bytes in memory once all are in use.
     pub(crate) fn weight(&self) -> usize {
-        self.units.len()
+        self.row_groups.len()
             * (self.columns * size_of::<RecentChunk>() + size_of::<OnceLock<Box<[RecentChunk]>>>())
     }
 
     /// Returns the fast path of a column of a row group or stripe.
     #[inline]
-    pub(crate) fn of(&self, unit: usize, (column, representation): &ChunkRequest) -> Option<&RecentChunk> {
+    pub(crate) fn of(
+        &self,
+        row_group: usize,
+        (column, representation): &ChunkRequest,
+    ) -> Option<&RecentChunk> {
         let representation = match representation {
             ChunkRepresentation::Native => 0,
             ChunkRepresentation::Dictionary => 1,
@@ -138,7 +142,7 @@ impl RecentChunks {
         if column.leaves.is_some() {
             return None;
         }
-        let columns = self.units.get(unit)?;
+        let columns = self.row_groups.get(row_group)?;
         let columns = columns.get_or_init(|| (0..self.columns).map(|_| RecentChunk::default()).collect());
         columns.get(column.root * REPRESENTATIONS + representation)
     }
@@ -200,11 +204,11 @@ mod tests {
     fn each_column_of_each_row_group_has_its_own() {
         let recent = RecentChunks::new(3, 2);
         let mut found = Vec::new();
-        for unit in 0..3 {
+        for row_group in 0..3 {
             for root in 0..2 {
                 for representation in [ChunkRepresentation::Native, ChunkRepresentation::Dictionary] {
                     found.push(std::ptr::from_ref(
-                        recent.of(unit, &(ProjectedColumn::whole(root), representation)).unwrap(),
+                        recent.of(row_group, &(ProjectedColumn::whole(root), representation)).unwrap(),
                     ));
                 }
             }
@@ -212,8 +216,8 @@ mod tests {
         found.sort();
         found.dedup();
         assert_eq!(found.len(), 12);
-        let of = |unit, root| {
-            recent.of(unit, &(ProjectedColumn::whole(root), ChunkRepresentation::Native)).is_some()
+        let of = |row_group, root| {
+            recent.of(row_group, &(ProjectedColumn::whole(root), ChunkRepresentation::Native)).is_some()
         };
         assert!(!of(3, 0) && !of(0, 2));
         let part = ProjectedColumn { root: 0, leaves: Some([1].into()) };

@@ -336,7 +336,7 @@ impl TableSchema {
             return Err(Error::Schema {
                 object: "the table".to_owned(),
                 column: field.name().clone(),
-                reason: "several columns have this name: ask for all columns, and tell them by their place"
+                reason: "several columns have this name: ask for all columns, and tell them apart by their position"
                     .to_owned(),
             });
         }
@@ -393,7 +393,7 @@ impl TableSchema {
         files: &[(&LocatedFile, &FileMetadata)],
     ) -> Result<Vec<OutputColumn>> {
         let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        let mut positions: HashMap<usize, usize> = HashMap::new();
 
         match columns {
             None => wanted.extend((0..self.schema.fields().len()).map(|root| (root, vec![Vec::new()]))),
@@ -401,8 +401,8 @@ impl TableSchema {
                 for column in columns {
                     let (root, path) = self.resolve(column).ok_or_else(|| self.no_such_column(column))?;
                     self.check_named(root)?;
-                    let place = *places.entry(root).or_insert(wanted.len());
-                    match wanted.get_mut(place) {
+                    let position = *positions.entry(root).or_insert(wanted.len());
+                    match wanted.get_mut(position) {
                         Some((_, paths)) => paths.push(path),
                         None => wanted.push((root, vec![path])),
                     }
@@ -609,7 +609,7 @@ fn all_files(
 ) -> bool {
     let mut with_it = files
         .iter()
-        .filter(|(_, file)| file.units() > 0)
+        .filter(|(_, file)| file.row_group_count() > 0)
         .filter_map(|(_, file)| Some(holds(file, file.position_near(field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)

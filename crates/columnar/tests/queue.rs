@@ -43,11 +43,11 @@ async fn a_selection_has_the_columns_and_rows_that_are_asked_for() {
     let scan = thousand(&folder).await;
 
     let selected = scan.select(&[1, 0], Some(col("id").gt_eq(850)), None).unwrap();
-    assert_eq!(selected.units(), 2);
+    assert_eq!(selected.row_group_count(), 2);
     let names: Vec<_> = selected.schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["word", "id"]);
     let again = selected.select(&[1], Some(col("id").lt(860)), Some(3)).unwrap();
-    assert_eq!((again.units(), ids(&again.collect().await.unwrap())), (1, vec![850, 851, 852]));
+    assert_eq!((again.row_group_count(), ids(&again.collect().await.unwrap())), (1, vec![850, 851, 852]));
 
     let none = scan.select(&[], Some(col("word").is_null()), None).unwrap();
     let rows = none.collect().await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>();

@@ -158,7 +158,7 @@ async fn of_a_row_group_without_matching_rows_no_other_column_is_fetched() {
     let wanted = GROUP as i64 * 2 + 100;
     let read = collect(lake.request().with_filter(col("even").eq(wanted)), &lake.cache).await.unwrap();
     assert_eq!(read.num_rows(), 1);
-    assert_eq!(lake.cache.stats().pruned_units, 0);
+    assert_eq!(lake.cache.stats().pruned_row_groups, 0);
 
     for (group, fetched) in [(0, false), (1, true), (2, false)] {
         assert!(lake.fetched_of(group, 0) > 0 || !fetched);
@@ -204,8 +204,8 @@ async fn of_few_matching_pages_no_other_page_is_fetched() {
         let expected = written.slice(rows.start, rows.len());
         assert_eq!(read.column(1), expected.column(1));
         assert_eq!(support::strings(read.column(0)), support::strings(expected.column(0)));
-        assert_eq!(lake.cache.stats().selected_units, 1);
-        assert_eq!(lake.cache.stats().pruned_units, 2, "statistics rule out the others");
+        assert_eq!(lake.cache.stats().selected_row_groups, 1);
+        assert_eq!(lake.cache.stats().pruned_row_groups, 2, "statistics rule out the others");
         assert_eq!(lake.cache.stats().decoded_chunks, 0);
         let fetched = lake.bench.origin.bytes();
         assert!(
@@ -229,7 +229,7 @@ async fn a_page_index_can_rule_out_a_whole_row_group() {
     // Between two pages, and within the bounds of the row group.
     let filter = col("steps").between(9_991, 9_999);
     assert_eq!(collect(lake.request().with_filter(filter), &lake.cache).await.unwrap().num_rows(), 0);
-    assert_eq!(lake.cache.stats().pruned_units, 1);
+    assert_eq!(lake.cache.stats().pruned_row_groups, 1);
     assert_eq!(lake.cache.stats().decoded_chunks, 0);
     assert_eq!(lake.fetched_of(0, 0) + lake.fetched_of(0, 1), 0);
 }
@@ -311,7 +311,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
             let request =
                 lake.request().with_filter(Predicate::parse(&filter).unwrap()).with_columns(["i64"]);
             assert_eq!(collect(request, &lake.cache).await.unwrap().num_rows(), 0, "{filter}");
-            ruled_out = lake.cache.stats().pruned_units;
+            ruled_out = lake.cache.stats().pruned_row_groups;
         }
 
         assert!(ruled_out > 0, "{name}");

@@ -134,7 +134,7 @@ async fn rows_that_pass_the_filter_are_the_same_without_memory() {
     }
 
     let stats = none.stats();
-    assert_eq!((stats.bytes, stats.streamed_units), (0, 0), "{stats:?}");
+    assert_eq!((stats.bytes, stats.streamed_row_groups), (0, 0), "{stats:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,7 +225,7 @@ async fn folders_named_like_values_become_columns() {
     let filter = Predicate::parse("year = 2024 AND city = 'São Paulo'").unwrap();
     let request = ScanRequest::new(folder.path("t")).with_filter(filter).with_columns(["city", "year"]);
     let scan = request.plan(&cache).await.unwrap();
-    assert_eq!(scan.units(), 1, "folders rule out the other files");
+    assert_eq!(scan.row_group_count(), 1, "folders rule out the other files");
     let batch = scan.collect().await.unwrap().remove(0);
     assert_eq!(strings(batch.column(0)), vec![Some("São Paulo".to_owned()); 10]);
     let null = ScanRequest::new(folder.path("t/**/*.parquet")).with_filter(col("city").is_null());
@@ -253,7 +253,7 @@ async fn files_with_other_columns_and_narrower_types_go_together() {
         .await
         .unwrap();
 
-    assert_eq!(large.units(), 1, "bounds of a narrower column rule it out");
+    assert_eq!(large.row_group_count(), 1, "bounds of a narrower column rule it out");
     let wrong = RecordBatch::try_from_iter([("x", Arc::new(StringArray::from(vec!["z"])) as ArrayRef)]);
     folder.parquet("t/c.parquet", &wrong.unwrap(), WriterProperties::default());
     let error = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap_err();
@@ -275,9 +275,9 @@ async fn statistics_rule_out_row_groups() {
     let cache = cache(1 << 28).await;
     let scan =
         ScanRequest::new(&path).with_filter(col("id").between(25_000, 34_999)).plan(&cache).await.unwrap();
-    assert_eq!(scan.units(), 2);
+    assert_eq!(scan.row_group_count(), 2);
     assert_eq!(scan.collect().await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 10_000);
-    assert_eq!(cache.stats().pruned_units, 8);
+    assert_eq!(cache.stats().pruned_row_groups, 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,7 +314,7 @@ async fn row_groups_wait_for_the_memory_of_those_before_and_are_decoded_whole() 
     // One row group fits into the memory for decodes, and three at once do not.
     let cache = cache(32 << 20).await;
     assert_eq!(collect(ScanRequest::new(&path).with_threads(2), &cache).await.unwrap(), table);
-    assert_eq!(cache.stats().streamed_units, 0);
+    assert_eq!(cache.stats().streamed_row_groups, 0);
     // Another scan that is not read any further does not make these row groups wait either.
     let mut stands_still = ScanRequest::new(&path).with_threads(2).plan(&cache).await.unwrap().stream();
     cache.clear();

@@ -97,7 +97,7 @@ async fn of_few_matching_strides_no_other_stride_is_fetched() {
         assert_eq!(support::strings(read.column(0)), support::strings(expected.column(0)));
         assert_eq!(support::strings(read.column(2)), support::strings(expected.column(2)));
         let stats = lake.cache.stats();
-        assert_eq!((stats.selected_units, stats.pruned_units, stats.decoded_chunks), (1, 0, 0));
+        assert_eq!((stats.selected_row_groups, stats.pruned_row_groups, stats.decoded_chunks), (1, 0, 0));
         assert_eq!(stats.pruned_strides, 18);
         let fetched = lake.bench.origin.bytes();
         assert!(fetched < bytes.len() as u64 / 3, "{codec}: {fetched} of {}", bytes.len());
@@ -117,7 +117,7 @@ async fn a_row_index_can_rule_out_a_whole_stripe() {
     let filter = col("steps").between(9_991, 9_999);
     assert_eq!(collect(lake.request().with_filter(filter), &lake.cache).await.unwrap().num_rows(), 0);
     let stats = lake.cache.stats();
-    assert_eq!((stats.pruned_units, stats.pruned_strides, stats.decoded_chunks), (1, 20, 0));
+    assert_eq!((stats.pruned_row_groups, stats.pruned_strides, stats.decoded_chunks), (1, 20, 0));
     let fetched = lake.bench.origin.bytes();
     assert!(fetched < 160 << 10, "{fetched} of {}", bytes.len());
 }
@@ -128,12 +128,12 @@ async fn where_many_strides_match_the_columns_are_decoded_whole_and_kept() {
     let read = collect(lake.request().with_filter(col("even").gt(20_000)), &lake.cache).await.unwrap();
     assert_eq!(read.num_rows(), ROWS / 2 - 1);
     let stats = lake.cache.stats();
-    assert_eq!((stats.selected_units, stats.pruned_units, stats.decoded_chunks), (0, 0, 3));
+    assert_eq!((stats.selected_row_groups, stats.pruned_row_groups, stats.decoded_chunks), (0, 0, 3));
     let asked = lake.asked();
     // Decoded values are tested directly, without the index.
     let few = lake.request().with_filter(col("even").eq(20_002));
     assert_eq!(collect(few, &lake.cache).await.unwrap().num_rows(), 1);
-    assert_eq!((lake.asked(), lake.cache.stats().selected_units), (asked, 0));
+    assert_eq!((lake.asked(), lake.cache.stats().selected_row_groups), (asked, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,7 +220,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
             // Days and times repeat, so they may match rows.
             let read = collect(request, &lake.cache).await.unwrap();
             assert!(read.num_rows() == 0 || matches!(name, "day" | "at"), "{filter}");
-            ruled_out = lake.cache.stats().pruned_units;
+            ruled_out = lake.cache.stats().pruned_row_groups;
         }
 
         assert!(ruled_out > 0, "{name}");
@@ -375,8 +375,8 @@ async fn whatever_is_ruled_out_the_same_rows_come_out() {
             }
 
             let stats = cold.cache.stats();
-            selected += stats.selected_units;
-            pruned += stats.pruned_units;
+            selected += stats.selected_row_groups;
+            pruned += stats.pruned_row_groups;
             whole += u64::from(stats.decoded_chunks > 0);
         }
     }
@@ -408,7 +408,7 @@ async fn an_index_that_is_broken_is_as_none() {
         let lake = Lake::with(changed.into()).await;
         let read = collect(lake.request().with_filter(filter()), &lake.cache).await.unwrap();
         assert!(read.num_rows() <= 1_001);
-        selected += lake.cache.stats().selected_units;
+        selected += lake.cache.stats().selected_row_groups;
         whole += u64::from(lake.cache.stats().decoded_chunks > 0);
     }
 

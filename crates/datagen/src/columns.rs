@@ -36,15 +36,17 @@ pub(crate) enum ColumnRepresentation {
 pub(crate) struct TableColumns {
     table: Table,
     schema: SchemaRef,
-    treatments: Vec<ColumnTreatment>,
+    conversions: Vec<ColumnConversion>,
 }
 
 /// Conversion of a column.
 #[derive(Debug)]
-enum ColumnTreatment {
+enum ColumnConversion {
     /// Cast to this type if it differs.
     Kept(DataType),
+    /// Encoded as a dictionary of the strings that occur.
     Text(Arc<Vocabulary>),
+    /// Encoded as a dictionary of all numbers of a range.
     Number(NumberRange),
     /// Replaced by nulls: the values would differ in each run.
     Null,
@@ -61,18 +63,18 @@ impl Table {
 impl TableColumns {
     pub(crate) fn new(table: Table, scale: Scale, representation: ColumnRepresentation) -> Arc<Self> {
         let generated = table.generated();
-        let treatments: Vec<_> = generated
+        let conversions: Vec<_> = generated
             .fields()
             .iter()
-            .map(|field| ColumnTreatment::of(table, field, scale, representation))
+            .map(|field| ColumnConversion::of(table, field, scale, representation))
             .collect();
 
-        let fields = generated.fields().iter().zip(&treatments).map(|(field, treatment)| {
-            let data_type = treatment.data_type(field.data_type());
+        let fields = generated.fields().iter().zip(&conversions).map(|(field, conversion)| {
+            let data_type = conversion.data_type(field.data_type());
             Field::new(field.name(), data_type, field.is_nullable())
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Arc::new(Self { table, schema, treatments })
+        Arc::new(Self { table, schema, conversions })
     }
 
     /// Returns the output schema.
@@ -82,16 +84,17 @@ impl TableColumns {
 
     /// Creates a converter for one thread that generates rows.
     pub(crate) fn converter(self: &Arc<Self>) -> BatchConverter {
-        let coder = |treatment: &ColumnTreatment| match treatment {
-            ColumnTreatment::Text(vocabulary) => Some(VocabularyCoder::new(vocabulary.clone())),
+        let coder = |conversion: &ColumnConversion| match conversion {
+            ColumnConversion::Text(vocabulary) => Some(VocabularyCoder::new(vocabulary.clone())),
             _ => None,
         };
-        BatchConverter { columns: self.clone(), coders: self.treatments.iter().map(coder).collect() }
+        BatchConverter { columns: self.clone(), coders: self.conversions.iter().map(coder).collect() }
     }
 }
 
-impl ColumnTreatment {
+impl ColumnConversion {
     fn of(table: Table, field: &Field, scale: Scale, representation: ColumnRepresentation) -> Self {
+        // Time and arguments of the generator's run, in `dbgen_version` of TPC-DS.
         if matches!(field.name().as_str(), "dv_create_date" | "dv_create_time" | "dv_cmdline_args") {
             return Self::Null;
         }
@@ -141,13 +144,13 @@ impl BatchConverter {
             table: columns.table.name(),
             reason: format!("column {}: {reason}", field.name()),
         };
-        let mut converted: Vec<ArrayRef> = Vec::with_capacity(columns.treatments.len());
-        let treated = batch.columns().iter().zip(&columns.treatments).zip(&mut self.coders);
+        let mut converted: Vec<ArrayRef> = Vec::with_capacity(columns.conversions.len());
+        let converting = batch.columns().iter().zip(&columns.conversions).zip(&mut self.coders);
 
-        for (((array, treatment), coder), field) in treated.zip(columns.schema.fields()) {
+        for (((array, conversion), coder), field) in converting.zip(columns.schema.fields()) {
             let array = without_needless_nulls(array);
-            converted.push(match (treatment, coder) {
-                (ColumnTreatment::Text(_), Some(coder)) => {
+            converted.push(match (conversion, coder) {
+                (ColumnConversion::Text(_), Some(coder)) => {
                     let coded = match (array.as_string_view_opt(), array.as_dictionary_opt()) {
                         (Some(text), _) => coder.encode(text),
                         (_, Some(dictionary)) => coder.recode(dictionary),
@@ -155,11 +158,11 @@ impl BatchConverter {
                     };
                     coded.map_err(|reason| wrong(field, reason))?
                 }
-                (ColumnTreatment::Number(range), _) => {
+                (ColumnConversion::Number(range), _) => {
                     range.encode(&array).map_err(|reason| wrong(field, reason))?
                 }
-                (ColumnTreatment::Null, _) => new_null_array(field.data_type(), array.len()),
-                (ColumnTreatment::Kept(data_type), _) if array.data_type() != data_type => {
+                (ColumnConversion::Null, _) => new_null_array(field.data_type(), array.len()),
+                (ColumnConversion::Kept(data_type), _) if array.data_type() != data_type => {
                     cast(&array, data_type).map_err(|error| wrong(field, error.to_string()))?
                 }
                 _ => array,

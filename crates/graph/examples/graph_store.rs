@@ -16,12 +16,12 @@ use stylobate_storage::{ByteSize, CacheOptions};
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let place = folder.path().to_string_lossy(); // or s3://, gs://, az://
+    let url = folder.path().to_string_lossy(); // or s3://, gs://, az://
     let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await?;
     let schema = StoreSchema::new()
         .with_vertices(VertexType::new("Person", "name", PropertyType::String))
         .with_edges(EdgeType::new("Person", "KNOWS", "Person"));
-    let store = GraphStore::create(&cache, place.clone(), schema, StoreOptions::default()).await?;
+    let store = GraphStore::create(&cache, url.clone(), schema, StoreOptions::default()).await?;
 
     let mut writer = store.writer().await?;
     let persons = RecordBatch::try_from_iter([("name", names(&["Ada", "Ben", "Eve"]))])?;
@@ -34,7 +34,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let version = writer.commit().await?;
 
     // Another process opens the newest version. A version that is open never changes.
-    let opened = GraphStore::open(&cache, place, StoreOptions::default()).await?.latest();
+    let opened = GraphStore::open(&cache, url, StoreOptions::default()).await?.latest();
     assert_eq!(opened.version(), version);
     let friends = second(&opened).await?;
     println!("friends of Ada's friends in version {version}: {friends:?}");

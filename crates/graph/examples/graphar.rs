@@ -17,13 +17,13 @@ use stylobate_storage::{ByteSize, CacheOptions, Destination};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let place = folder.path().join("social");
-    let written = write(&place).await?;
+    let path = folder.path().join("social");
+    let written = write(&path).await?;
     println!("{}: {} files, {} bytes", written.file, written.files, written.bytes);
     assert_eq!((written.vertices, written.edges), (3, 2));
 
     let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await?;
-    let graph = Graph::open(&cache, place.to_string_lossy(), GraphOptions::default()).await?;
+    let graph = Graph::open(&cache, path.to_string_lossy(), GraphOptions::default()).await?;
 
     let old = graph.vertices("person")?.select(["id"])?.filter(&col("born").lt(2000))?;
     let old: Vec<RecordBatch> = old.stream().try_collect().await?;
@@ -40,9 +40,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes three persons; the one with the key 20 knows the two others.
-async fn write(place: &Path) -> Result<WrittenGraph, Box<dyn Error>> {
-    let place = Destination::File(place.to_owned());
-    let mut writer = GraphWriter::create(place, "social", GraphWriteOptions::default()).await?;
+async fn write(path: &Path) -> Result<WrittenGraph, Box<dyn Error>> {
+    let destination = Destination::File(path.to_owned());
+    let mut writer = GraphWriter::create(destination, "social", GraphWriteOptions::default()).await?;
 
     let born = numbers(&[1999, 2001, 1984]);
     let persons = RecordBatch::try_from_iter([("id", numbers(&[70, 20, 90])), ("born", born)])?;

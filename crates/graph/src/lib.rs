@@ -27,8 +27,8 @@
 //!     .with_vertices(VertexType::new("Person", "name", PropertyType::String))
 //!     .with_edges(EdgeType::new("Person", "KNOWS", "Person"));
 //! let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await?;
-//! let place = folder.path().to_string_lossy(); // or s3://, gs://, az://
-//! let store = GraphStore::create(&cache, place, schema, StoreOptions::default()).await?;
+//! let url = folder.path().to_string_lossy(); // or s3://, gs://, az://
+//! let store = GraphStore::create(&cache, url, schema, StoreOptions::default()).await?;
 //!
 //! let mut writer = store.writer().await?;
 //! let persons = RecordBatch::try_from_iter([("name", names(&["Ada", "Ben", "Eve"]))])?;

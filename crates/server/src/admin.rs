@@ -413,10 +413,7 @@ async fn drain(State(admin): AdminState, headers: HeaderMap, Json(target): Json<
     }
     let Some(cluster) = admin.node.cluster() else { return refusal(StatusCode::NOT_FOUND, NO_CLUSTER) };
     cluster.set_draining(target.draining).await;
-    tracing::info!(
-        draining = target.draining,
-        "the admin door changed the place of this node in the cluster"
-    );
+    tracing::info!(draining = target.draining, "the admin door changed whether this node is draining");
     Json(cluster.status(admin.node.traffic())).into_response()
 }
 

@@ -76,7 +76,7 @@ pub enum ServerError {
     /// An origin is the node itself, so each read would trigger another without end. Name the object store's
     /// endpoint.
     #[error(
-        "bucket {bucket}: the origin would be this node's own s3 door: {place} says {endpoint}; name the object \
+        "bucket {bucket}: the origin would be this node's own s3 door: {given_by} says {endpoint}; name the object \
          store's endpoint there, or let the node listen elsewhere with --listen"
     )]
     OwnDoor {
@@ -85,7 +85,7 @@ pub enum ServerError {
         /// The endpoint, without credentials.
         endpoint: String,
         /// The option, environment variable or origin URL that names it.
-        place: String,
+        given_by: String,
     },
 
     /// The state of a cluster could not be fetched from a node's admin door, or the node could not be drained. Check

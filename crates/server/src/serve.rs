@@ -375,19 +375,19 @@ impl DoorListener {
         C: Fn(TcpStream, Watcher) -> F,
         F: Future<Output = Result<(), ConnectionError>> + Send + 'static,
     {
-        let places = Arc::new(Semaphore::new(self.max_connections));
+        let permits = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
         let cut_off = CancellationToken::new();
         let next = async || {
-            let place = places.clone().acquire_owned().await;
+            let permit = permits.clone().acquire_owned().await;
             loop {
                 if let Some(stream) = self.accept().await {
-                    return (place, stream);
+                    return (permit, stream);
                 }
             }
         };
 
-        while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
+        while let Some((permit, stream)) = stop.run_until_cancelled(next()).await {
             let connection = connection(stream, graceful.watcher());
             let cut_off = cut_off.clone();
             let counted = node.metrics().connection();
@@ -396,7 +396,7 @@ impl DoorListener {
                 if let Some(Err(error)) = cut_off.run_until_cancelled(connection).await {
                     tracing::debug!(door = name, %error, "connection ended");
                 }
-                drop((place, counted));
+                drop((permit, counted));
             });
         }
 

@@ -136,7 +136,7 @@ pub enum Error {
     },
 
     /// A part of an upload, other than the last one, has too few bytes. Send larger parts.
-    #[error("{path}: part {number} has {size} bytes, fewer than {least}")]
+    #[error("{path}: part {number} has {size} bytes, fewer than {min_size}")]
     PartTooSmall {
         /// The path within the store.
         path: String,
@@ -145,7 +145,7 @@ pub enum Error {
         /// Its size in bytes.
         size: u64,
         /// Minimum bytes of each part but the last.
-        least: u64,
+        min_size: u64,
     },
 
     /// The joined parts do not have the requested checksum. Send them again.

@@ -67,21 +67,21 @@ async fn look_up(view: &Vertices, wanted: &ArrayRef, is_key: bool) -> Result<Vec
     let converter = RowConverter::new(vec![SortField::new(wanted.data_type().clone())])?;
     let rows = converter.convert_columns(std::slice::from_ref(wanted))?;
 
-    let mut places: HashMap<Box<[u8]>, Vec<usize>> = HashMap::new();
+    let mut positions: HashMap<Box<[u8]>, Vec<usize>> = HashMap::new();
     for (at, row) in rows.iter().enumerate() {
-        places.entry(row.as_ref().into()).or_default().push(at);
+        positions.entry(row.as_ref().into()).or_default().push(at);
     }
 
     let mut found = vec![Vec::new(); wanted.len()];
-    let mut left = places.len();
+    let mut left = positions.len();
     let mut batches = Box::pin(view.stream());
     while let Some(batch) = batches.next().await.transpose()? {
         let indexes = batch.column(0).as_primitive::<Int64Type>();
         let rows = converter.convert_columns(&batch.columns()[1..])?;
 
         for (index, row) in indexes.values().iter().zip(rows.iter()) {
-            let Some(places) = places.get(row.as_ref()) else { continue };
-            for at in places {
+            let Some(positions) = positions.get(row.as_ref()) else { continue };
+            for at in positions {
                 found[*at].push(*index);
             }
             left = left.saturating_sub(1);

@@ -5,8 +5,8 @@ mod free_name;
 mod import;
 mod info;
 mod keys;
+mod location;
 mod neighbors;
-mod place;
 mod store;
 
 use anyhow::Result;

@@ -18,7 +18,7 @@ use stylobate_graph::{
 use super::{
     free_name::free_name,
     keys::{self, FoundVertices},
-    place::GraphLocationArgs,
+    location::GraphLocationArgs,
 };
 use crate::{
     failure::usage,
@@ -52,7 +52,7 @@ Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct NeighborsArgs {
     #[command(flatten)]
-    place: GraphLocationArgs,
+    location: GraphLocationArgs,
 
     /// Type of the source vertices
     #[arg(value_name = "SOURCE")]
@@ -108,7 +108,7 @@ pub(super) async fn run(args: NeighborsArgs) -> Result<()> {
 async fn neighbors(args: &NeighborsArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
     let asked: Vec<String> = args.of.iter().flat_map(|text| values(text)).collect();
-    let graph = args.place.open().await?;
+    let graph = args.location.open().await?;
     let walk = args.walk(&graph, &asked).await?;
     let total = walk.degrees.iter().sum::<u64>();
 

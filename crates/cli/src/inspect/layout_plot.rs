@@ -335,10 +335,10 @@ impl LayoutPlot<'_> {
 
     fn range_tooltip(&self, bar: &RangeBar, lane: &LayoutLane) -> Vec<String> {
         let last = bar.end.saturating_sub(1);
-        let place = format!("bytes {} to {}", grouped(bar.first.start), grouped(last));
+        let range = format!("bytes {} to {}", grouped(bar.first.start), grouped(last));
         if bar.count > 1 {
             let name = format!("{}: {} ranges", lane.name, grouped(bar.count as u64));
-            return vec![name, format!("{place}, {} of them", table::bytes(bar.bytes))];
+            return vec![name, format!("{range}, {} of them", table::bytes(bar.bytes))];
         }
 
         let part = bar.first.part.map(|part| format!(", {} {part}", part_name(self.file.format)));
@@ -346,7 +346,7 @@ impl LayoutPlot<'_> {
         let column = column.map(|column| format!(" of {}", printable(&column.name)));
         let name = format!("{}{}{}", lane.name, column.unwrap_or_default(), part.unwrap_or_default());
 
-        vec![name, format!("{place}, {}", table::bytes(bar.bytes))]
+        vec![name, format!("{range}, {}", table::bytes(bar.bytes))]
     }
 
     /// Draws the axis of offsets.

@@ -151,8 +151,8 @@ impl LatencyPlot {
             self.svg.text(LEFT + 24.0, baseline, TextAnchor::Start, Paint::INK, &name);
 
             let figures = series.latency.summary().map(|summary| summary.figures());
-            for (place, column) in COLUMNS.into_iter().enumerate() {
-                let figure = figures.map(|figures| table::milliseconds(figures[place].1));
+            for (index, column) in COLUMNS.into_iter().enumerate() {
+                let figure = figures.map(|figures| table::milliseconds(figures[index].1));
                 let figure = figure.as_deref().unwrap_or("-");
                 self.svg.text(column, baseline, TextAnchor::End, Paint::INK, figure);
             }

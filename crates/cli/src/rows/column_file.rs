@@ -4,9 +4,7 @@ use anyhow::{Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
 use stylobate_columnar::{DatasetOptions, Error as ColumnarError, FileOptions, TableOutput, WriteFormat};
-use stylobate_storage::{
-    Destination as Place, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks,
-};
+use stylobate_storage::{Destination, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks};
 
 use super::{ProgressDisplay, WriteTotals, exists};
 use crate::failure::usage;
@@ -15,7 +13,7 @@ use crate::failure::usage;
 #[derive(Debug)]
 pub(crate) struct ColumnFile {
     pub(crate) options: FileOptions,
-    pub(crate) place: Place,
+    pub(crate) destination: Destination,
     pub(crate) existing: Existing,
     /// Layout of a folder of files; `None` for one file.
     pub(crate) dataset: Option<DatasetOptions>,
@@ -30,7 +28,7 @@ impl ColumnFile {
         mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
         progress: &ProgressDisplay,
     ) -> Result<WriteTotals> {
-        let Self { options, place, existing, dataset, sinks } = self;
+        let Self { options, destination, existing, dataset, sinks } = self;
         let is_dataset = dataset.is_some();
         let refused = |error: ColumnarError| match error {
             ColumnarError::Storage(StorageError::Exists { path }) if is_dataset => {
@@ -40,10 +38,11 @@ impl ColumnFile {
             error => error.into(),
         };
 
-        let name = place.to_string();
+        let name = destination.to_string();
         let sinks = Sinks::new(sinks);
         let writer =
-            TableOutput::create(sinks, &place, existing, &name, schema, options, dataset.as_ref()).await;
+            TableOutput::create(sinks, &destination, existing, &name, schema, options, dataset.as_ref())
+                .await;
         let mut writer = writer.map_err(refused)?;
         let done = progress.setter();
 

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use stylobate_columnar::WriteFormat;
 
 #[cfg(feature = "sql")]
-use stylobate_storage::{Destination as Place, Overwrite as Existing, SinkOptions};
+use stylobate_storage::{Destination, Overwrite as Existing, SinkOptions};
 
 #[cfg(feature = "sql")]
 use super::{ColumnFile, file_options};
@@ -76,16 +76,16 @@ impl OutputArgs {
         }
 
         let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
-        let place = match path.to_str().filter(|path| path.contains("://")) {
-            Some(url) => Place::parse(url, store)?,
+        let destination = match path.to_str().filter(|path| path.contains("://")) {
+            Some(url) => Destination::parse(url, store)?,
             None => match RowDestination::at(path, overwrite)? {
-                RowDestination::File { path, .. } => Place::File(path),
+                RowDestination::File { path, .. } => Destination::File(path),
                 _ => return Err(usage("Parquet and ORC go into a file: name one")),
             },
         };
         Ok(Some(ColumnFile {
             options: file_options(format, None)?,
-            place,
+            destination,
             existing: if self.force { Existing::Replace } else { Existing::Refuse },
             dataset: None,
             sinks: SinkOptions::default(),

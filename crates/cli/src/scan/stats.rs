@@ -58,8 +58,8 @@ impl ScanCommandStats {
                 "row groups",
                 format!(
                     "{} ruled out by statistics, {} read past the cache",
-                    grouped(columns.pruned_units),
-                    grouped(columns.streamed_units),
+                    grouped(columns.pruned_row_groups),
+                    grouped(columns.streamed_row_groups),
                 ),
             ),
             line("requests", format!("{} to read, {} to ask for versions", grouped(gets), grouped(heads))),

@@ -1,7 +1,7 @@
 //! `stylobate sql`: runs SQL on Parquet and ORC files.
 
 mod complete;
-mod place;
+mod executor;
 mod prompt;
 mod text;
 
@@ -22,7 +22,7 @@ use stylobate_server::{SqlClient, config::NodeSettings};
 use stylobate_storage::{ByteSize, run_blocking};
 
 use self::{
-    place::{SqlPlace, StatementRows},
+    executor::{StatementExecutor, StatementRows},
     prompt::prompt,
 };
 use crate::{
@@ -121,18 +121,18 @@ pub(crate) struct SqlArgs {
 pub(crate) async fn run(args: SqlArgs) -> Result<()> {
     // At the prompt, a signal cancels the statement, not the command.
     if args.is_interactive() {
-        let place = args.place().await?;
-        return prompt(&args, place).await;
+        let executor = args.executor().await?;
+        return prompt(&args, executor).await;
     }
 
     until_stopped(async {
         let output = SqlOutput::chosen(&args)?;
-        let place = args.place().await?;
+        let executor = args.executor().await?;
         let text = match &args.statements {
             Some(text) => text.clone(),
             None => run_blocking(standard_input).await.context("reading standard input")??,
         };
-        run_all(&args, &place, &text, output).await
+        run_all(&args, &executor, &text, output).await
     })
     .await
 }
@@ -144,7 +144,7 @@ fn standard_input() -> Result<String> {
 }
 
 /// Runs statements one after another.
-async fn run_all(args: &SqlArgs, place: &SqlPlace, text: &str, output: SqlOutput) -> Result<()> {
+async fn run_all(args: &SqlArgs, executor: &StatementExecutor, text: &str, output: SqlOutput) -> Result<()> {
     let statements = SqlStatement::parse(text)?;
     if statements.is_empty() {
         return Err(usage("there is no statement: give one, such as \"SELECT * FROM 'data.parquet'\""));
@@ -154,7 +154,7 @@ async fn run_all(args: &SqlArgs, place: &SqlPlace, text: &str, output: SqlOutput
     }
 
     for statement in statements {
-        run_one(args, place, statement, output.clone()).await?;
+        run_one(args, executor, statement, output.clone()).await?;
     }
     Ok(())
 }
@@ -162,11 +162,11 @@ async fn run_all(args: &SqlArgs, place: &SqlPlace, text: &str, output: SqlOutput
 /// Runs a statement, writes its rows, and returns their number.
 async fn run_one(
     args: &SqlArgs,
-    place: &SqlPlace,
+    executor: &StatementExecutor,
     statement: SqlStatement,
     output: SqlOutput,
 ) -> Result<u64> {
-    let rows = place.run(statement).await?;
+    let rows = executor.run(statement).await?;
     match output {
         SqlOutput::Columns => {
             let file = args.column_file()?.ok_or_else(|| usage("--output names no file"))?;
@@ -247,13 +247,13 @@ impl SqlArgs {
     }
 
     /// Opens a session, or connects to the node.
-    async fn place(&self) -> Result<SqlPlace> {
+    async fn executor(&self) -> Result<StatementExecutor> {
         match &self.cluster {
             Some(url) => {
                 let token = self.token.as_ref().map(|token| token.0.as_str());
-                Ok(SqlPlace::Node(SqlClient::connect(url, token).await?))
+                Ok(StatementExecutor::Node(SqlClient::connect(url, token).await?))
             }
-            None => Ok(SqlPlace::Here(self.session().await?)),
+            None => Ok(StatementExecutor::Here(self.session().await?)),
         }
     }
 

@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     SqlArgs, SqlOutput,
     complete::{KnownWords, SqlHelper},
-    place::SqlPlace,
+    executor::StatementExecutor,
     run_one,
     text::is_complete,
 };
@@ -37,7 +37,7 @@ Statements end with a semicolon: SELECT * FROM 'folder/*.parquet' LIMIT 10;
   quit                ends, as Ctrl-D does; Ctrl-C stops a statement";
 
 /// Reads and runs statements until the input ends. Prints their errors and continues.
-pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
+pub(super) async fn prompt(args: &SqlArgs, executor: StatementExecutor) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let output = SqlOutput::chosen(args)?;
     eprintln!("Statements end with a semicolon. `help` shows more, `quit` ends.");
@@ -45,7 +45,7 @@ pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
     let words = KnownWords::default();
     let (typed, mut statements) = mpsc::channel(1);
     let (done, wait) = sync_channel(1);
-    words.set(place.known_words().await);
+    words.set(executor.known_words().await);
     let reader = {
         let words = words.clone();
         run_blocking(move || read_statements(words, &typed, &wait))
@@ -55,14 +55,14 @@ pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
         let text = tokio::select! {
             text = statements.recv() => text,
             _ = terminate.recv() => {
-                drop(place);
+                drop(executor);
                 process::exit(128 + SignalKind::terminate().as_raw_value());
             }
         };
         let Some(text) = text else { break };
 
-        run_typed(args, &place, &text, &output).await?;
-        words.set(place.known_words().await);
+        run_typed(args, &executor, &text, &output).await?;
+        words.set(executor.known_words().await);
         if done.send(()).is_err() {
             break;
         }
@@ -71,7 +71,12 @@ pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
 }
 
 /// Runs a typed statement. Ctrl-C cancels it.
-async fn run_typed(args: &SqlArgs, place: &SqlPlace, text: &str, output: &SqlOutput) -> Result<()> {
+async fn run_typed(
+    args: &SqlArgs,
+    executor: &StatementExecutor,
+    text: &str,
+    output: &SqlOutput,
+) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let statements = match SqlStatement::parse(text) {
         Ok(statements) => statements,
@@ -84,7 +89,7 @@ async fn run_typed(args: &SqlArgs, place: &SqlPlace, text: &str, output: &SqlOut
     for statement in statements {
         let started = Instant::now();
         let done = tokio::select! {
-            done = run_one(args, place, statement, output.clone()) => done,
+            done = run_one(args, executor, statement, output.clone()) => done,
             _ = interrupt.recv() => {
                 eprintln!("stopped");
                 return Ok(());

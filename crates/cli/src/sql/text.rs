@@ -3,26 +3,26 @@
 /// Returns true if the text ends a statement, with a semicolon that is not within quotes or a comment.
 pub(super) fn is_complete(text: &str) -> bool {
     let mut is_ended = false;
-    let mut place = LexState::Code;
+    let mut state = LexState::Code;
     let mut letters = text.chars().peekable();
 
     while let Some(letter) = letters.next() {
-        let (next, is_code) = match (place, letter) {
+        let (next, is_code) = match (state, letter) {
             (LexState::Code, '\'' | '"') => (LexState::Quoted(letter), true),
             (LexState::Code, '-') if letters.next_if_eq(&'-').is_some() => (LexState::Line, false),
             (LexState::Code, '/') if letters.next_if_eq(&'*').is_some() => (LexState::Block, false),
             (LexState::Quoted(quote), letter) if quote == letter => (LexState::Code, true),
             (LexState::Line, '\n') => (LexState::Code, false),
             (LexState::Block, '*') if letters.next_if_eq(&'/').is_some() => (LexState::Code, false),
-            (LexState::Code | LexState::Quoted(_), _) => (place, true),
-            (LexState::Line | LexState::Block, _) => (place, false),
+            (LexState::Code | LexState::Quoted(_), _) => (state, true),
+            (LexState::Line | LexState::Block, _) => (state, false),
         };
         if is_code && !letter.is_whitespace() {
-            is_ended = letter == ';' && matches!(place, LexState::Code);
+            is_ended = letter == ';' && matches!(state, LexState::Code);
         }
-        place = next;
+        state = next;
     }
-    is_ended && !matches!(place, LexState::Quoted(_) | LexState::Block)
+    is_ended && !matches!(state, LexState::Quoted(_) | LexState::Block)
 }
 
 /// Returns the start of the word at the end of a line, and whether the line ends within single quotes.

@@ -79,7 +79,7 @@ impl NodeFailure {
     fn of_status(status: u16) -> Option<Self> {
         match status {
             429 | 503 => Some(Self::Refused),
-            // What one node does not implement, the others do not either.
+            // An operation that one node does not implement is not implemented by the others either.
             501 => None,
             408 | 500..=599 => Some(Self::Broken),
             _ => None,

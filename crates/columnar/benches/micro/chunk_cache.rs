@@ -22,9 +22,9 @@ fn four_columns(bencher: Bencher) {
     let object = ObjectVersion::of("store", &meta).unwrap().hash();
     let cached = RUNTIME.block_on(CachedRowGroups::new(object, ROW_GROUPS));
 
-    let mut units = (0..ROW_GROUPS).cycle();
+    let mut row_groups = (0..ROW_GROUPS).cycle();
     bencher.bench_local(|| {
-        let found = units.next().map_or(0, |unit| cached.find(unit));
+        let found = row_groups.next().map_or(0, |row_group| cached.find(row_group));
         assert_eq!(found, 4);
     });
 }

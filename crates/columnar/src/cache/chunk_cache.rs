@@ -33,24 +33,28 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkKey {
     pub(crate) object: ObjectHash,
-    pub(crate) unit: u32,
+    pub(crate) row_group: u32,
     pub(crate) column: ProjectedColumn,
     pub(crate) representation: ChunkRepresentation,
 }
 
 impl ChunkKey {
     /// Returns the key of a column of a row group or stripe.
-    pub(crate) fn of_unit(object: ObjectHash, unit: usize, (column, representation): &ChunkRequest) -> Self {
-        Self { object, unit: unit as u32, column: column.clone(), representation: *representation }
+    pub(crate) fn of_row_group(
+        object: ObjectHash,
+        row_group: usize,
+        (column, representation): &ChunkRequest,
+    ) -> Self {
+        Self { object, row_group: row_group as u32, column: column.clone(), representation: *representation }
     }
 }
 
 impl Hash for ChunkKey {
     /// Hashes two or three words: hashing is most of the cost of a lookup.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { object, unit, column, representation } = self;
+        let Self { object, row_group, column, representation } = self;
         object.hash(state);
-        state.write_u64(u64::from(*unit) << 40 ^ (column.root as u64) << 2 ^ representation.bits());
+        state.write_u64(u64::from(*row_group) << 40 ^ (column.root as u64) << 2 ^ representation.bits());
         if let Some(leaves) = &column.leaves {
             leaves.hash(state);
         }
@@ -62,7 +66,7 @@ impl Hash for ChunkKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct IndexKey {
     pub(crate) object: ObjectHash,
-    pub(crate) unit: u32,
+    pub(crate) row_group: u32,
     pub(crate) leaf: u32,
     pub(crate) bloom: bool,
 }
@@ -137,9 +141,9 @@ pub(crate) struct ChunkCache {
     misses: AtomicU64,
     decoded_chunks: AtomicU64,
     parsed_files: AtomicU64,
-    streamed_units: AtomicU64,
-    pruned_units: AtomicU64,
-    selected_units: AtomicU64,
+    streamed_row_groups: AtomicU64,
+    pruned_row_groups: AtomicU64,
+    selected_row_groups: AtomicU64,
     pruned_strides: AtomicU64,
 }
 
@@ -192,9 +196,9 @@ impl ChunkCache {
             misses: zero(),
             decoded_chunks: zero(),
             parsed_files: zero(),
-            streamed_units: zero(),
-            pruned_units: zero(),
-            selected_units: zero(),
+            streamed_row_groups: zero(),
+            pruned_row_groups: zero(),
+            selected_row_groups: zero(),
             pruned_strides: zero(),
         }
     }
@@ -219,13 +223,13 @@ impl ChunkCache {
     pub(crate) fn recent(
         &self,
         recent: &RecentChunks,
-        unit: usize,
+        row_group: usize,
         wanted: &[ChunkRequest],
     ) -> Option<SmallVec<[Chunk; 4]>> {
         let state = self.state();
         let mut chunks = SmallVec::new();
         for wanted in wanted {
-            chunks.push(recent.of(unit, wanted)?.get(state)?);
+            chunks.push(recent.of(row_group, wanted)?.get(state)?);
         }
         self.count_hits(wanted.len() as u64);
         Some(chunks)
@@ -236,12 +240,12 @@ impl ChunkCache {
         &self,
         recent: &RecentChunks,
         object: ObjectHash,
-        unit: usize,
+        row_group: usize,
         wanted: &ChunkRequest,
     ) -> ChunkLookup<'_> {
         let state = self.state();
-        let found = self.get_or_promise(&ChunkKey::of_unit(object, unit, wanted)).await;
-        if let (Some(recent), ChunkLookup::Chunk(chunk)) = (recent.of(unit, wanted), &found) {
+        let found = self.get_or_promise(&ChunkKey::of_row_group(object, row_group, wanted)).await;
+        if let (Some(recent), ChunkLookup::Chunk(chunk)) = (recent.of(row_group, wanted), &found) {
             recent.remember(chunk, state);
         }
         found
@@ -325,17 +329,17 @@ impl ChunkCache {
 
     /// Counts a row group or stripe that bypassed the cache.
     pub(crate) fn count_streamed(&self) {
-        self.streamed_units.fetch_add(1, Ordering::Relaxed);
+        self.streamed_row_groups.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts pruned row groups or stripes.
-    pub(crate) fn count_pruned(&self, units: usize) {
-        self.pruned_units.fetch_add(units as u64, Ordering::Relaxed);
+    pub(crate) fn count_pruned(&self, row_groups: usize) {
+        self.pruned_row_groups.fetch_add(row_groups as u64, Ordering::Relaxed);
     }
 
     /// Counts a row group or stripe that was read in part.
     pub(crate) fn count_selected(&self) {
-        self.selected_units.fetch_add(1, Ordering::Relaxed);
+        self.selected_row_groups.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts pruned strides.
@@ -359,9 +363,9 @@ impl ChunkCache {
             misses: read(&self.misses),
             decoded_chunks: read(&self.decoded_chunks),
             parsed_files: read(&self.parsed_files),
-            streamed_units: read(&self.streamed_units),
-            pruned_units: read(&self.pruned_units),
-            selected_units: read(&self.selected_units),
+            streamed_row_groups: read(&self.streamed_row_groups),
+            pruned_row_groups: read(&self.pruned_row_groups),
+            selected_row_groups: read(&self.selected_row_groups),
             pruned_strides: read(&self.pruned_strides),
             entries: self.chunks.len() + self.files.len() + self.indexes.len(),
             bytes: self.chunks.weight() + self.files.weight() + self.indexes.weight(),

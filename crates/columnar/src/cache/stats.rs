@@ -17,11 +17,14 @@ pub struct ColumnStats {
     /// Parsed footers.
     pub parsed_files: u64,
     /// Row groups and stripes that bypassed the cache for lack of memory.
-    pub streamed_units: u64,
+    #[serde(rename = "streamed_units")]
+    pub streamed_row_groups: u64,
     /// Row groups and stripes that statistics, page indexes, row indexes or bloom filters pruned.
-    pub pruned_units: u64,
+    #[serde(rename = "pruned_units")]
+    pub pruned_row_groups: u64,
     /// Row groups and stripes read in part: only the pages or strides that the filter may pass.
-    pub selected_units: u64,
+    #[serde(rename = "selected_units")]
+    pub selected_row_groups: u64,
     /// Strides of stripes, which ORC calls row groups, that row indexes or bloom filters pruned.
     pub pruned_strides: u64,
     /// Cached chunks, footers and indexes.

@@ -89,8 +89,8 @@ impl<R: Read> CsvReader<R> {
         self.columns = schema.fields().iter().map(|_| StringBuilder::new()).collect();
         self.targets = vec![None; self.header.len()];
         for (column, field) in schema.fields().iter().enumerate() {
-            let place = self.header.iter().position(|name| name == field.name());
-            let Some(target) = place.and_then(|place| self.targets.get_mut(place)) else {
+            let index = self.header.iter().position(|name| name == field.name());
+            let Some(target) = index.and_then(|index| self.targets.get_mut(index)) else {
                 return Err(CsvError::NoSuchColumn { column: field.name().clone() });
             };
             *target = Some(column);

@@ -319,7 +319,7 @@ mod tests {
                 let names = names.as_string::<i32>();
                 assert!((0..ROWS).all(|row| names.value(row as usize) == format!("name {row} of \u{fc}")));
                 assert_eq!(none.is_some(), kind == TextKind::JsonLines);
-                assert_eq!(cache.stats().streamed_units, streamed);
+                assert_eq!(cache.stats().streamed_row_groups, streamed);
 
                 // All reserved memory is free again.
                 assert_eq!(cache.stats().working_bytes, 0);

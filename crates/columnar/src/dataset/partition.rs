@@ -106,14 +106,14 @@ impl HivePartitioner {
         let rest = batch.project(&self.rest).map_err(wrong())?;
 
         let mut groups: Vec<(Arc<str>, Vec<u32>)> = Vec::new();
-        let mut places: HashMap<&[u8], usize> = HashMap::new();
+        let mut group_by_key: HashMap<&[u8], usize> = HashMap::new();
         let mut last: Option<(&[u8], usize)> = None;
         for row in 0..rows.num_rows() {
             let key = rows.row(row).data();
-            let place = match last {
-                Some((before, place)) if before == key => place,
-                _ => match places.get(key) {
-                    Some(place) => *place,
+            let group = match last {
+                Some((before, group)) if before == key => group,
+                _ => match group_by_key.get(key) {
+                    Some(group) => *group,
                     None => {
                         let folder = match self.folders.get(key) {
                             Some(folder) => folder.clone(),
@@ -125,14 +125,14 @@ impl HivePartitioner {
                         };
 
                         groups.push((folder, Vec::new()));
-                        places.insert(key, groups.len() - 1);
+                        group_by_key.insert(key, groups.len() - 1);
                         groups.len() - 1
                     }
                 },
             };
 
-            last = Some((key, place));
-            if let Some((_, rows)) = groups.get_mut(place) {
+            last = Some((key, group));
+            if let Some((_, rows)) = groups.get_mut(group) {
                 rows.push(row as u32);
             }
         }

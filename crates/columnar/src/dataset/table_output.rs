@@ -20,12 +20,13 @@ pub enum TableOutput {
 }
 
 impl TableOutput {
-    /// Opens `place`. With `dataset` it is a folder, and the mode of the data set governs existing files; otherwise it is
-    /// one file, governed by `overwrite`. `name` is used in errors. Must be used within a tokio runtime.
+    /// Opens `destination`. With `dataset` it is a folder, and the mode of the data set governs existing files;
+    /// otherwise it is one file, governed by `overwrite`. `name` is used in errors. Must be used within a tokio
+    /// runtime.
     #[boxed]
     pub async fn create(
         sinks: Sinks,
-        place: &Destination,
+        destination: &Destination,
         overwrite: Overwrite,
         name: &str,
         schema: SchemaRef,
@@ -34,11 +35,11 @@ impl TableOutput {
     ) -> Result<Self> {
         if let Some(dataset) = dataset {
             let name = name.to_owned();
-            let writer = DatasetWriter::create(sinks, place.clone(), name, schema, options, dataset);
+            let writer = DatasetWriter::create(sinks, destination.clone(), name, schema, options, dataset);
             return Ok(Self::Folder(Box::new(writer.await?)));
         }
 
-        let sink = sinks.open(place, overwrite).await?;
+        let sink = sinks.open(destination, overwrite).await?;
         Ok(Self::File(TableWriter::new(sink, name, schema, options)?))
     }
 

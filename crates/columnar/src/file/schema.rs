@@ -423,7 +423,7 @@ pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) ->
     leaf_paths(own, &mut Vec::new(), &mut of_own);
     leaf_paths(other, &mut Vec::new(), &mut of_other);
 
-    let places: HashMap<&Vec<&str>, usize> =
+    let leaf_by_path: HashMap<&Vec<&str>, usize> =
         of_own.iter().enumerate().rev().map(|(leaf, path)| (path, leaf)).collect();
     let nearest = |path: &Vec<&str>| {
         let shared = |own: &Vec<&str>| own.iter().zip(path).take_while(|(a, b)| a == b).count();
@@ -433,7 +433,7 @@ pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) ->
 
     let wanted = leaves.iter().filter_map(|leaf| of_other.get(*leaf));
     let found: BTreeSet<usize> =
-        wanted.filter_map(|path| places.get(path).copied().or_else(|| nearest(path))).collect();
+        wanted.filter_map(|path| leaf_by_path.get(path).copied().or_else(|| nearest(path))).collect();
     found.into_iter().collect()
 }
 

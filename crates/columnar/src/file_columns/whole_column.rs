@@ -25,8 +25,8 @@ pub(crate) fn whole_column(
     scratch: &mut DecodeScratch,
 ) -> Result<ArrayRef> {
     let mut pieces: Vec<ArrayRef> = Vec::new();
-    for (unit, bytes) in bytes.iter().enumerate() {
-        match metadata.decode(unit, column, bytes, ChunkRepresentation::Native, scratch, None)? {
+    for (row_group, bytes) in bytes.iter().enumerate() {
+        match metadata.decode(row_group, column, bytes, ChunkRepresentation::Native, scratch, None)? {
             Chunk::Dictionary(array) | Chunk::Whole(array) => pieces.push(as_type(&array, data_type)?),
             Chunk::Dense(segments) => {
                 for segment in segments.iter() {

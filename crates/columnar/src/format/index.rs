@@ -67,12 +67,12 @@ impl FileMetadata {
     /// help. The flag of a column is set if the filter compares it for equality.
     pub(crate) fn indexed_leaves<'a>(
         &self,
-        unit: usize,
+        row_group: usize,
         columns: impl Iterator<Item = (&'a Column, bool)>,
     ) -> Vec<(usize, bool)> {
         match &self.file {
-            ColumnarFile::Parquet(file) => file.indexed_leaves(unit, columns),
-            ColumnarFile::Orc(file) => file.indexed_columns(unit, columns),
+            ColumnarFile::Parquet(file) => file.indexed_leaves(row_group, columns),
+            ColumnarFile::Orc(file) => file.indexed_columns(row_group, columns),
         }
     }
 
@@ -80,16 +80,16 @@ impl FileMetadata {
     pub(crate) async fn indexes(
         &self,
         object: &OpenObject,
-        unit: usize,
+        row_group: usize,
         leaves: &[(usize, bool)],
     ) -> Result<Vec<ColumnChunkIndex>> {
         Ok(match &self.file {
             ColumnarFile::Parquet(file) => {
-                let read = file.leaf_indexes(object, unit, leaves).await?;
+                let read = file.leaf_indexes(object, row_group, leaves).await?;
                 read.into_iter().map(|index| ColumnChunkIndex::Parquet(Arc::new(index))).collect()
             }
             ColumnarFile::Orc(file) => {
-                let read = file.read_indexes(object, unit, leaves).await?;
+                let read = file.read_indexes(object, row_group, leaves).await?;
                 read.into_iter().map(|index| ColumnChunkIndex::Orc(Arc::new(index))).collect()
             }
         })
@@ -98,16 +98,16 @@ impl FileMetadata {
     /// Returns the ranges of rows of these indexes and their statistics; `None` if there are none.
     pub(crate) fn parts(
         &self,
-        unit: usize,
+        row_group: usize,
         indexes: &[(usize, ColumnChunkIndex)],
     ) -> Option<RangeStatistics<'_>> {
         match &self.file {
             ColumnarFile::Parquet(file) => {
-                let pages = PageStatistics::new(file, unit, of_parquet(indexes));
+                let pages = PageStatistics::new(file, row_group, of_parquet(indexes));
                 Some((pages.ranges().collect(), Box::new(pages)))
             }
             ColumnarFile::Orc(file) => {
-                let (ranges, statistics) = file.row_groups(unit, of_orc(indexes))?;
+                let (ranges, statistics) = file.row_groups(row_group, of_orc(indexes))?;
                 Some((ranges, Box::new(statistics)))
             }
         }
@@ -125,17 +125,17 @@ impl FileMetadata {
     /// not locate them. Columns are ascending; `indexes` has the index of each of their leaves.
     pub(crate) fn select(
         &self,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
         rows: &[Range<u64>],
         indexes: &[(usize, ColumnChunkIndex)],
     ) -> Option<RowGroupSubset> {
         match &self.file {
             ColumnarFile::Parquet(file) => {
-                file.select(unit, columns, rows, of_parquet(indexes)).map(RowGroupSubset::Pages)
+                file.select(row_group, columns, rows, of_parquet(indexes)).map(RowGroupSubset::Pages)
             }
             ColumnarFile::Orc(file) => {
-                file.select(unit, columns, rows, &of_orc(indexes)).map(RowGroupSubset::Strides)
+                file.select(row_group, columns, rows, &of_orc(indexes)).map(RowGroupSubset::Strides)
             }
         }
     }

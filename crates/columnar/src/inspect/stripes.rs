@@ -135,8 +135,8 @@ impl OrcColumnNode {
 }
 
 fn node(columns: &[OrcColumnNode], footer: &proto::Footer, column: &OrcColumnNode) -> SchemaNode {
-    let place = columns.iter().position(|other| other.id == column.id);
-    let fields = columns.iter().filter(|other| other.parent.is_some() && other.parent == place);
+    let position = columns.iter().position(|other| other.id == column.id);
+    let fields = columns.iter().filter(|other| other.parent.is_some() && other.parent == position);
     SchemaNode {
         name: column.name.clone(),
         data_type: type_name(&footer.types, column.id),

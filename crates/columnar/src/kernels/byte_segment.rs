@@ -1,4 +1,4 @@
-//! Assembles strings or bytes into one array. Each value is copied once, to its final place.
+//! Assembles strings or bytes into one array. Each value is copied once, to its final position.
 
 use std::sync::Arc;
 

@@ -104,16 +104,16 @@ fn rounding_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError
 /// Casts the fields of a struct by name; fields that it lacks are null.
 fn structs(array: &StructArray, to: &Fields) -> Result<ArrayRef, ArrowError> {
     // Most fields are at the same index. The map of names avoids a search per field in wide structs.
-    let places: OnceCell<HashMap<&str, usize>> = OnceCell::new();
+    let index_by_name: OnceCell<HashMap<&str, usize>> = OnceCell::new();
     let by_name =
         || array.fields().iter().enumerate().rev().map(|(at, own)| (own.name().as_str(), at)).collect();
-    let place = |near: usize, name: &str| match array.fields().get(near) {
+    let index_of = |near: usize, name: &str| match array.fields().get(near) {
         Some(own) if own.name() == name => Some(near),
-        _ => places.get_or_init(by_name).get(name).copied(),
+        _ => index_by_name.get_or_init(by_name).get(name).copied(),
     };
 
-    let column = |(near, field): (usize, &FieldRef)| match place(near, field.name())
-        .and_then(|place| array.columns().get(place))
+    let column = |(near, field): (usize, &FieldRef)| match index_of(near, field.name())
+        .and_then(|index| array.columns().get(index))
     {
         Some(column) => common_cast(column, field.data_type()),
         None => Ok(new_null_array(field.data_type(), array.len())),

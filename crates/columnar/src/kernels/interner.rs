@@ -212,7 +212,7 @@ impl ValueInterner {
         while left > 0 && (!BOUNDED || self.stored_bytes <= max_bytes) {
             let mut together = 0;
             let mut bytes = 0;
-            for place in values.iter_mut().take(left) {
+            for slot in values.iter_mut().take(left) {
                 if BOUNDED && bytes > BATCH_BYTES {
                     break;
                 }
@@ -222,7 +222,7 @@ impl ValueInterner {
                 bytes += value.len();
                 let hash = self.hash(value);
                 self.table.prefetch(hash);
-                *place = (value, hash);
+                *slot = (value, hash);
             }
 
             left -= together;

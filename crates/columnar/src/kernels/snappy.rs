@@ -259,8 +259,8 @@ fn repeat(bytes: &mut [u8], source: usize, to: usize, length: usize) {
 fn block<const SIZE: usize>(bytes: &mut [u8], source: usize, to: usize) {
     let Some(block) = bytes.get(source..).and_then(|from| from.first_chunk::<SIZE>()) else { return };
     let block = *block;
-    let Some(place) = bytes.get_mut(to..).and_then(|to| to.first_chunk_mut::<SIZE>()) else { return };
-    *place = block;
+    let Some(target) = bytes.get_mut(to..).and_then(|to| to.first_chunk_mut::<SIZE>()) else { return };
+    *target = block;
 }
 
 #[cfg(test)]

@@ -82,11 +82,11 @@ impl OrcFile {
     /// Reads the footer of the largest stripe, which shows whether strings have dictionaries, if there are strings and
     /// it was not read yet.
     async fn read_typical_footer(&self, object: &OpenObject) -> Result<()> {
-        let (Some(unit), true) = (self.typical(), self.tail.root.children.iter().any(OrcType::is_text))
+        let (Some(stripe), true) = (self.typical(), self.tail.root.children.iter().any(OrcType::is_text))
         else {
             return Ok(());
         };
-        match self.footer(object, unit).await {
+        match self.footer(object, stripe).await {
             // Errors will surface when the stripe is read.
             Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -95,7 +95,7 @@ impl OrcFile {
 
     /// Returns the largest stripe.
     fn typical(&self) -> Option<usize> {
-        (0..self.units()).rev().max_by_key(|unit| self.unit_rows(*unit))
+        (0..self.stripe_count()).rev().max_by_key(|stripe| self.stripe_rows(*stripe))
     }
 
     fn new(name: &str, tail: OrcTail, size: u64, end: &Bytes) -> Self {
@@ -103,12 +103,12 @@ impl OrcFile {
         let file = Self { name: name.into(), schema: tail.root.schema(tail.metadata.clone()), tail, footers };
         let end_start = size - end.len() as u64;
 
-        for (unit, stripe) in file.tail.stripes.iter().enumerate() {
+        for (stripe, location) in file.tail.stripes.iter().enumerate() {
             // A footer within the bytes that were read needs no further read; errors will surface when the stripe is
             // read.
-            if let Some(start) = stripe.footer.start.checked_sub(end_start) {
-                let bytes = end.slice(start as usize..(stripe.footer.end - end_start) as usize);
-                let _ = file.parse_footer(unit, bytes);
+            if let Some(start) = location.footer.start.checked_sub(end_start) {
+                let bytes = end.slice(start as usize..(location.footer.end - end_start) as usize);
+                let _ = file.parse_footer(stripe, bytes);
             }
         }
 
@@ -121,18 +121,18 @@ impl OrcFile {
     }
 
     /// Returns the number of stripes.
-    pub(crate) fn units(&self) -> usize {
+    pub(crate) fn stripe_count(&self) -> usize {
         self.tail.stripes.len()
     }
 
     /// Returns the rows of a stripe; 0 if there is no such stripe.
-    pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
-        self.tail.stripes.get(unit).map_or(0, |stripe| stripe.rows)
+    pub(crate) fn stripe_rows(&self, stripe: usize) -> u64 {
+        self.tail.stripes.get(stripe).map_or(0, |location| location.rows)
     }
 
     /// Returns the offset of a stripe's first byte; 0 if there is no such stripe.
-    pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
-        self.tail.stripes.get(unit).map_or(0, |stripe| stripe.streams.start)
+    pub(crate) fn stripe_offset(&self, stripe: usize) -> u64 {
+        self.tail.stripes.get(stripe).map_or(0, |location| location.streams.start)
     }
 
     /// Estimates the bytes in memory, including the footers of all stripes.
@@ -141,39 +141,39 @@ impl OrcFile {
         const PER_STREAM: usize = 40;
         const STREAMS: usize = 4;
         let types = self.tail.columns * PER_TYPE;
-        let footers = self.units() * (64 + self.tail.columns * STREAMS * PER_STREAM);
+        let footers = self.stripe_count() * (64 + self.tail.columns * STREAMS * PER_STREAM);
         size_of::<Self>() + types + footers + self.tail.statistics.weight()
     }
 
     /// Returns the statistics of the stripes.
-    pub(crate) fn statistics(&self, units: &[usize]) -> OrcStatistics<'_> {
-        OrcStatistics::new(&self.tail, units)
+    pub(crate) fn statistics(&self, stripes: &[usize]) -> OrcStatistics<'_> {
+        OrcStatistics::new(&self.tail, stripes)
     }
 
     /// Returns the bytes of the object that [`read`](Self::read) would request; or all bytes of the stripe if its
     /// footer has not been read yet.
-    pub(crate) fn estimated_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
-        let Some(stripe) = self.tail.stripes.get(unit) else { return 0 };
-        match (self.footers.get(unit).and_then(OnceLock::get), self.wanted_columns(fields)) {
+    pub(crate) fn estimated_bytes(&self, stripe: usize, fields: &[ProjectedColumn]) -> u64 {
+        let Some(location) = self.tail.stripes.get(stripe) else { return 0 };
+        match (self.footers.get(stripe).and_then(OnceLock::get), self.wanted_columns(fields)) {
             (Some(footer), Ok(columns)) => {
                 let ranges = StripeReadPlan::of(footer, &columns).ranges;
                 ranges.iter().map(|range| range.end - range.start).sum()
             }
-            _ => stripe.streams.end - stripe.streams.start,
+            _ => location.streams.end - location.streams.start,
         }
     }
 
     /// See [`crate::format::FileMetadata::working_bytes`].
-    pub(crate) fn working_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
-        grown(self.estimated_bytes(unit, fields), self.all_text_bytes(unit, fields))
+    pub(crate) fn working_bytes(&self, stripe: usize, fields: &[ProjectedColumn]) -> u64 {
+        grown(self.estimated_bytes(stripe, fields), self.all_text_bytes(stripe, fields))
     }
 
     /// See [`crate::format::FileMetadata::fitting_rows`].
-    pub(crate) fn fitting_rows(&self, unit: usize, fields: &[ProjectedColumn], max_bytes: u64) -> u64 {
-        let rows = self.unit_rows(unit);
+    pub(crate) fn fitting_rows(&self, stripe: usize, fields: &[ProjectedColumn], max_bytes: u64) -> u64 {
+        let rows = self.stripe_rows(stripe);
         let mut widest = 0;
-        self.visit_expanded(unit, fields, |column| {
-            widest = widest.max(self.value_bytes(unit, column).unwrap_or_default());
+        self.visit_expanded(stripe, fields, |column| {
+            widest = widest.max(self.value_bytes(stripe, column).unwrap_or_default());
         });
 
         if widest > max_bytes {
@@ -184,22 +184,22 @@ impl OrcFile {
     }
 
     /// Returns the text bytes of all of these columns; see [`Self::text_bytes`].
-    fn all_text_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
+    fn all_text_bytes(&self, stripe: usize, fields: &[ProjectedColumn]) -> u64 {
         let mut texts = 0_u64;
-        self.visit_expanded(unit, fields, |column| {
-            texts = texts.saturating_add(self.text_bytes(unit, column));
+        self.visit_expanded(stripe, fields, |column| {
+            texts = texts.saturating_add(self.text_bytes(stripe, column));
         });
         texts
     }
 
     /// Returns the text bytes of a column in a stripe that are not in a dictionary; `u64::MAX` if its values exceed one
     /// array.
-    fn text_bytes(&self, unit: usize, column: &OrcType) -> u64 {
+    fn text_bytes(&self, stripe: usize, column: &OrcType) -> u64 {
         const MAX_ARRAY: u64 = i32::MAX as u64;
-        match self.value_bytes(unit, column) {
+        match self.value_bytes(stripe, column) {
             Some(bytes) if bytes > MAX_ARRAY => u64::MAX,
-            Some(bytes) if !self.is_coded(unit, column) => {
-                let values = self.tail.statistics.get(unit, column.id).and_then(|it| it.number_of_values);
+            Some(bytes) if !self.is_coded(stripe, column) => {
+                let values = self.tail.statistics.get(stripe, column.id).and_then(|it| it.number_of_values);
                 bytes + values.unwrap_or_default().saturating_mul(4)
             }
             _ => 0,
@@ -207,25 +207,25 @@ impl OrcFile {
     }
 
     /// Returns the bytes of all strings or binary values of a column in a stripe, if its statistics state them.
-    fn value_bytes(&self, unit: usize, column: &OrcType) -> Option<u64> {
-        let statistics = self.tail.statistics.get(unit, column.id)?;
+    fn value_bytes(&self, stripe: usize, column: &OrcType) -> Option<u64> {
+        let statistics = self.tail.statistics.get(stripe, column.id)?;
         let strings = statistics.string_statistics.and_then(|it| it.sum);
         let sum = strings.or_else(|| statistics.binary_statistics.and_then(|it| it.sum));
         u64::try_from(sum?).ok()
     }
 
     /// Returns whether a column has a dictionary in a stripe, by the largest stripe if its footer was not read.
-    fn is_coded(&self, unit: usize, column: &OrcType) -> bool {
-        let footer = self.footers.get(unit).and_then(OnceLock::get);
+    fn is_coded(&self, stripe: usize, column: &OrcType) -> bool {
+        let footer = self.footers.get(stripe).and_then(OnceLock::get);
         let footer = footer.or_else(|| self.footers.get(self.typical()?).and_then(OnceLock::get));
         let encoding = footer.and_then(|footer| footer.encodings.get(column.id as usize)?.as_ref());
         encoding.is_some_and(|encoding| encoding.dictionary.is_some())
     }
 
     /// Visits columns at any depth, except those that are decoded as the stripe's dictionaries.
-    fn visit_expanded(&self, unit: usize, fields: &[ProjectedColumn], mut each: impl FnMut(&OrcType)) {
+    fn visit_expanded(&self, stripe: usize, fields: &[ProjectedColumn], mut each: impl FnMut(&OrcType)) {
         for column in self.wanted_columns(fields).unwrap_or_default() {
-            if !column.is_text() || !self.is_coded(unit, &column) {
+            if !column.is_text() || !self.is_coded(stripe, &column) {
                 column.visit(&mut each);
             }
         }
@@ -235,25 +235,25 @@ impl OrcFile {
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
-        unit: usize,
+        stripe: usize,
         fields: &[ProjectedColumn],
     ) -> Result<OrcBytes> {
-        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(unit));
+        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(stripe));
         let columns = self.wanted_columns(fields).map_err(error)?;
-        let footer = self.footer(object, unit).await?;
+        let footer = self.footer(object, stripe).await?;
         let wanted = StripeReadPlan::of(&footer, &columns);
         let read = object.read(&wanted.ranges).await?;
         wanted.cut(footer, &read).map_err(error)
     }
 
     /// Returns the footer of a stripe, reading it at most once.
-    async fn footer(&self, object: &OpenObject, unit: usize) -> Result<Arc<StripeFooter>> {
-        if let Some(footer) = self.footers.get(unit).and_then(OnceLock::get) {
+    async fn footer(&self, object: &OpenObject, stripe: usize) -> Result<Arc<StripeFooter>> {
+        if let Some(footer) = self.footers.get(stripe).and_then(OnceLock::get) {
             return Ok(footer.clone());
         }
-        let range = self.tail.stripes.get(unit).map_or(0..0, |stripe| stripe.footer.clone());
+        let range = self.tail.stripes.get(stripe).map_or(0..0, |location| location.footer.clone());
         let bytes = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
-        self.parse_footer(unit, bytes).map_err(|fault| fault.into_error(&self.name, Some(unit)))
+        self.parse_footer(stripe, bytes).map_err(|fault| fault.into_error(&self.name, Some(stripe)))
     }
 
     /// Returns whether strings of a column repeat, by the largest stripe.
@@ -270,16 +270,16 @@ impl OrcFile {
     /// Returns the size of a column's dictionary in the largest stripe, and the stripe's rows: only stripe footers have
     /// encodings, and reading all of them in advance costs too much.
     fn typical_dictionary(&self, root: usize) -> Option<(u32, u64)> {
-        let unit = self.typical()?;
+        let stripe = self.typical()?;
         let column = self.tail.root.children.get(root)?;
-        let footer = self.footers.get(unit)?.get().filter(|_| column.is_text())?;
-        Some((footer.encodings.get(column.id as usize)?.as_ref()?.dictionary?, self.unit_rows(unit)))
+        let footer = self.footers.get(stripe)?.get().filter(|_| column.is_text())?;
+        Some((footer.encodings.get(column.id as usize)?.as_ref()?.dictionary?, self.stripe_rows(stripe)))
     }
 
     /// Decodes a column of a stripe as its dictionary; `None` if it has none.
     pub(crate) fn decode_dictionary(
         &self,
-        unit: usize,
+        stripe: usize,
         field: &ProjectedColumn,
         bytes: OrcBytes,
     ) -> Result<Option<ArrayRef>> {
@@ -287,49 +287,49 @@ impl OrcFile {
             let columns = self.wanted_columns(std::slice::from_ref(field))?;
             let Some(column) = columns.first().filter(|column| column.is_text()) else { return Ok(None) };
             let streams = bytes::StripeStreams::new(&bytes, self.tail.codec);
-            decode::dictionary(column, &streams, self.unit_rows(unit) as usize)
+            decode::dictionary(column, &streams, self.stripe_rows(stripe) as usize)
         };
-        decoded().map_err(|fault: OrcReadError| fault.into_error(&self.name, Some(unit)))
+        decoded().map_err(|fault: OrcReadError| fault.into_error(&self.name, Some(stripe)))
     }
 
     /// Decodes the columns lazily on the calling thread: batches of `batch_rows` rows and a shorter last one, each with
     /// one array per field. Without fields, there are no batches.
     pub(crate) fn decode(
         &self,
-        unit: usize,
+        stripe: usize,
         fields: &[ProjectedColumn],
         bytes: OrcBytes,
         batch_rows: usize,
     ) -> Result<OrcBatches> {
-        self.batches(unit, fields, bytes, batch_rows, StripeDictionaries::expanded())
+        self.batches(stripe, fields, bytes, batch_rows, StripeDictionaries::expanded())
     }
 
     /// Decodes like [`Self::decode`], but columns that have a dictionary in the stripe become dictionary arrays: all
     /// batches share it.
     pub(crate) fn decode_coded(
         &self,
-        unit: usize,
+        stripe: usize,
         fields: &[ProjectedColumn],
         bytes: OrcBytes,
         batch_rows: usize,
     ) -> Result<OrcBatches> {
-        self.batches(unit, fields, bytes, batch_rows, StripeDictionaries::kept())
+        self.batches(stripe, fields, bytes, batch_rows, StripeDictionaries::kept())
     }
 
     fn batches(
         &self,
-        unit: usize,
+        stripe: usize,
         fields: &[ProjectedColumn],
         bytes: OrcBytes,
         batch_rows: usize,
         mut dictionaries: StripeDictionaries,
     ) -> Result<OrcBatches> {
-        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(unit));
+        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(stripe));
         let columns = self.wanted_columns(fields).map_err(error)?;
         let streams = bytes::StripeStreams::new(&bytes, self.tail.codec);
         let name = self.name.clone();
-        let rows = self.unit_rows(unit);
-        OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, &mut dictionaries).map_err(error)
+        let rows = self.stripe_rows(stripe);
+        OrcBatches::new(name, stripe, rows, batch_rows, &columns, &streams, &mut dictionaries).map_err(error)
     }
 
     fn wanted_columns(&self, fields: &[ProjectedColumn]) -> Result<Vec<OrcType>, OrcReadError> {
@@ -341,11 +341,12 @@ impl OrcFile {
         wanted.collect()
     }
 
-    fn parse_footer(&self, unit: usize, bytes: Bytes) -> Result<Arc<StripeFooter>, OrcReadError> {
-        let (Some(stripe), Some(known)) = (self.tail.stripes.get(unit), self.footers.get(unit)) else {
+    fn parse_footer(&self, stripe: usize, bytes: Bytes) -> Result<Arc<StripeFooter>, OrcReadError> {
+        let (Some(location), Some(known)) = (self.tail.stripes.get(stripe), self.footers.get(stripe)) else {
             return Err(OrcReadError::corrupt("there is no such stripe"));
         };
-        let footer = StripeFooter::parse(stripe, self.tail.codec, self.tail.columns, self.tail.early, bytes)?;
+        let footer =
+            StripeFooter::parse(location, self.tail.codec, self.tail.columns, self.tail.early, bytes)?;
         Ok(known.get_or_init(|| Arc::new(footer)).clone())
     }
 }

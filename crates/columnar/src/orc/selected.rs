@@ -30,7 +30,7 @@ use crate::{Result, chunk::ColumnBatch, file::schema::ProjectedColumn};
 
 /// Row groups of a stripe to read, and their bytes once read.
 pub(crate) struct SelectedRowGroups {
-    unit: usize,
+    stripe: usize,
     columns: Vec<ProjectedColumn>,
     /// Ascending and disjoint.
     groups: Vec<Range<usize>>,
@@ -73,15 +73,15 @@ impl OrcFile {
     /// are empty.
     pub(crate) fn row_groups(
         &self,
-        unit: usize,
+        stripe: usize,
         columns: Vec<(usize, Arc<OrcColumnIndex>)>,
     ) -> Option<(Vec<Range<u64>>, OrcStatistics<'_>)> {
         // There are as many row groups as an index has entries, so these lists are no longer than it.
         columns.iter().find(|(_, index)| !index.is_empty())?;
-        let footer = self.known_footer(unit)?;
-        let rows = self.unit_rows(unit);
+        let footer = self.known_footer(stripe)?;
+        let rows = self.stripe_rows(stripe);
         let stride = self.tail.stride;
-        let starts = (0..self.groups(unit)).map(|group| group * stride);
+        let starts = (0..self.groups(stripe)).map(|group| group * stride);
         let ranges: Vec<Range<u64>> = starts.map(|start| start..(start + stride).min(rows)).collect();
         let rows = ranges.iter().map(|range| range.end - range.start).collect();
 
@@ -92,12 +92,12 @@ impl OrcFile {
     /// index of a column does not locate them. `indexes` has the index of each of the columns.
     pub(crate) fn select(
         &self,
-        unit: usize,
+        stripe: usize,
         fields: &[ProjectedColumn],
         rows: &[Range<u64>],
         indexes: &[(usize, Arc<OrcColumnIndex>)],
     ) -> Option<SelectedRowGroups> {
-        let footer = self.known_footer(unit)?;
+        let footer = self.known_footer(stripe)?;
         let group = |row: u64| usize::try_from(row.div_ceil(self.tail.stride.max(1))).ok();
         let groups = rows.iter().map(|rows| Some(group(rows.start)?..group(rows.end)?));
         let mut groups: Vec<Range<usize>> = groups.collect::<Option<_>>()?;
@@ -118,7 +118,7 @@ impl OrcFile {
         }
 
         found?;
-        let total = self.groups(unit);
+        let total = self.groups(stripe);
         let leads = match groups.last_mut() {
             Some(last)
                 if last.end as u64 == total
@@ -143,10 +143,10 @@ impl OrcFile {
         let ranges = bytes::merged(ranges);
         let selected: u64 = groups.iter().map(|groups| groups.len() as u64).sum();
         let texts =
-            u128::from(self.all_text_bytes(unit, fields)) * u128::from(selected) / total.max(1) as u128;
+            u128::from(self.all_text_bytes(stripe, fields)) * u128::from(selected) / total.max(1) as u128;
 
         Some(SelectedRowGroups {
-            unit,
+            stripe,
             columns: fields.to_vec(),
             groups,
             leads,
@@ -178,7 +178,7 @@ impl OrcFile {
         selected: &SelectedRowGroups,
         batch_rows: usize,
     ) -> Result<Vec<ColumnBatch>> {
-        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(selected.unit));
+        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(selected.stripe));
         let columns = self.wanted_columns(&selected.columns).map_err(error)?;
         let mut dictionaries = StripeDictionaries::kept();
         let mut decoded = Vec::new();
@@ -231,8 +231,8 @@ impl OrcFile {
     }
 
     /// Returns the footer of a stripe, if it was read.
-    pub(super) fn known_footer(&self, unit: usize) -> Option<Arc<StripeFooter>> {
-        self.footers.get(unit)?.get().cloned()
+    pub(super) fn known_footer(&self, stripe: usize) -> Option<Arc<StripeFooter>> {
+        self.footers.get(stripe)?.get().cloned()
     }
 }
 
@@ -301,8 +301,8 @@ impl RowGroupRun<'_> {
         groups: Range<usize>,
         dictionaries: &mut StripeDictionaries,
     ) -> Result<Vec<ColumnBatch>> {
-        let error = |fault: OrcReadError| fault.into_error(&self.file.name, Some(self.selected.unit));
-        let total = self.file.unit_rows(self.selected.unit);
+        let error = |fault: OrcReadError| fault.into_error(&self.file.name, Some(self.selected.stripe));
+        let total = self.file.stripe_rows(self.selected.stripe);
         let first_row = |group: usize| (group as u64).saturating_mul(self.file.tail.stride).min(total);
         let start = first_row(groups.start);
         let end = first_row(groups.end);
@@ -326,7 +326,7 @@ impl RowGroupRun<'_> {
         if is_right {
             Ok(decoded)
         } else {
-            Err(error(OrcReadError::corrupt("a row index with places that are none")))
+            Err(error(OrcReadError::corrupt("a row index with wrong positions")))
         }
     }
 
@@ -339,7 +339,7 @@ impl RowGroupRun<'_> {
     ) -> Result<OrcBatches, OrcReadError> {
         let streams = self.selected.streams(self.file, self.groups, group)?;
         let name = self.file.name.clone();
-        let unit = self.selected.unit;
-        OrcBatches::new(name, unit, rows, self.batch_rows, self.columns, &streams, dictionaries)
+        let stripe = self.selected.stripe;
+        OrcBatches::new(name, stripe, rows, self.batch_rows, self.columns, &streams, dictionaries)
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct OrcStatistics<'a> {
     parts: OrcStatisticsScope,
 }
 
-/// Unit that the statistics cover.
+/// Parts of the file that the statistics cover.
 enum OrcStatisticsScope {
     Stripes(Vec<usize>),
     RowGroups(StripeRowGroups),
@@ -47,8 +47,8 @@ enum OrcBoundSide {
 }
 
 impl<'a> OrcStatistics<'a> {
-    pub(super) fn new(tail: &'a OrcTail, units: &[usize]) -> Self {
-        Self { tail, parts: OrcStatisticsScope::Stripes(units.to_vec()) }
+    pub(super) fn new(tail: &'a OrcTail, stripes: &[usize]) -> Self {
+        Self { tail, parts: OrcStatisticsScope::Stripes(stripes.to_vec()) }
     }
 
     pub(super) fn of_row_groups(tail: &'a OrcTail, groups: StripeRowGroups) -> Self {
@@ -57,19 +57,19 @@ impl<'a> OrcStatistics<'a> {
 
     fn rows(&self, part: usize) -> Option<u64> {
         match &self.parts {
-            OrcStatisticsScope::Stripes(units) => Some(self.tail.stripes.get(*units.get(part)?)?.rows),
+            OrcStatisticsScope::Stripes(stripes) => Some(self.tail.stripes.get(*stripes.get(part)?)?.rows),
             OrcStatisticsScope::RowGroups(groups) => groups.rows.get(part).copied(),
         }
     }
 
     fn get(&self, part: usize, column: &OrcType) -> Option<ColumnStatistics> {
         match &self.parts {
-            OrcStatisticsScope::Stripes(units) => self.tail.statistics.get(*units.get(part)?, column.id),
+            OrcStatisticsScope::Stripes(stripes) => self.tail.statistics.get(*stripes.get(part)?, column.id),
             OrcStatisticsScope::RowGroups(groups) => groups.statistics(part, column),
         }
     }
 
-    /// Maps the statistics of the column in each unit; `None` if every result is `None`.
+    /// Maps the statistics of the column in each part; `None` if every result is `None`.
     fn each<T>(
         &self,
         column: &OrcType,
@@ -142,7 +142,7 @@ impl<'a> OrcStatistics<'a> {
 impl PruningStatistics for OrcStatistics<'_> {
     fn parts(&self) -> usize {
         match &self.parts {
-            OrcStatisticsScope::Stripes(units) => units.len(),
+            OrcStatisticsScope::Stripes(stripes) => stripes.len(),
             OrcStatisticsScope::RowGroups(groups) => groups.rows.len(),
         }
     }

@@ -108,7 +108,7 @@ impl FileDecryptor {
     /// Returns the decryptor of an encrypted column chunk.
     pub(crate) fn chunk(
         &self,
-        unit: usize,
+        row_group: usize,
         leaf: usize,
         chunk: &ColumnChunkMetaData,
     ) -> Result<ChunkDecryptor> {
@@ -126,7 +126,7 @@ impl FileDecryptor {
             gcm: gcm_key(key)?,
             ctr: (self.pages == PageCipher::Ctr).then(|| key.to_vec()),
             file_aad: self.file_aad.clone(),
-            row_group: ordinal(unit, "row groups")?,
+            row_group: ordinal(row_group, "row groups")?,
             column: ordinal(leaf, "columns")?,
             page: if has_dictionary { PageOrdinal::Dictionary } else { PageOrdinal::Data(0) },
         })
@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn each_module_is_bound_to_its_place() {
-        let place = [1, 0, 3, 2];
-        let aad = |module: u8, page: &[u8]| [&b"file"[..], &[module], &place, page].concat();
+        let ordinals = [1, 0, 3, 2];
+        let aad = |module: u8, page: &[u8]| [&b"file"[..], &[module], &ordinals, page].concat();
         let mut decryptor = chunk(PageOrdinal::Dictionary, None);
         assert_eq!(decryptor.header(&encrypt(&aad(5, &[]), b"header")).unwrap(), b"header");
         assert_eq!(&decryptor.page(&encrypt(&aad(3, &[]), b"page")).unwrap()[..], b"page");

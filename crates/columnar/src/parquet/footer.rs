@@ -67,9 +67,9 @@ pub(super) fn without_bogus_dictionaries(object: &str, metadata: ParquetMetaData
 /// Checks that no chunk lies outside the file, and that every row group has the columns of the schema.
 pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
-    for (unit, group) in metadata.row_groups().iter().enumerate() {
+    for (row_group, group) in metadata.row_groups().iter().enumerate() {
         if group.num_rows() < 0 || group.num_columns() != columns {
-            return Err(Error::corrupt(object, format!("row group {unit} does not fit the schema")));
+            return Err(Error::corrupt(object, format!("row group {row_group} does not fit the schema")));
         }
 
         for chunk in group.columns() {
@@ -84,7 +84,13 @@ pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Resu
             }
             if chunk.data_page_offset() < 0 || chunk.compressed_size() < 0 || range(chunk).end > size {
                 let reason = "its bytes lie outside the file".to_owned();
-                return Err(Error::Corrupt { object, row_group: Some(unit), column, offset: None, reason });
+                return Err(Error::Corrupt {
+                    object,
+                    row_group: Some(row_group),
+                    column,
+                    offset: None,
+                    reason,
+                });
             }
         }
     }

@@ -94,18 +94,18 @@ impl ParquetFile {
     pub(crate) async fn leaf_indexes(
         &self,
         object: &OpenObject,
-        unit: usize,
+        row_group: usize,
         leaves: &[(usize, bool)],
     ) -> Result<Vec<LeafIndex>> {
         let size = object.meta().size;
         let chunks = leaves.iter().map(|(leaf, bloom)| {
-            let chunk = self.column_chunk(unit, *leaf)?;
+            let chunk = self.column_chunk(row_group, *leaf)?;
             Ok((chunk, ranges(chunk, *bloom, size)))
         });
         let chunks: Vec<_> = chunks.collect::<Result<_>>()?;
         let wanted: Vec<Range<u64>> = chunks.iter().flat_map(|(_, ranges)| ranges.each()).collect();
         let mut read = if wanted.is_empty() { Vec::new() } else { object.read(&wanted).await? }.into_iter();
-        let rows = self.unit_rows(unit);
+        let rows = self.row_group_rows(row_group);
 
         let index = |(chunk, ranges): &(&ColumnChunkMetaData, LeafIndexRanges)| {
             let mut take = |range: &Option<Range<u64>>| range.as_ref().and_then(|_| read.next());
@@ -129,12 +129,12 @@ impl ParquetFile {
     /// bloom filter may help: that is, whether the filter compares the column for equality.
     pub(crate) fn indexed_leaves<'a>(
         &self,
-        unit: usize,
+        row_group: usize,
         columns: impl Iterator<Item = (&'a Column, bool)>,
     ) -> Vec<(usize, bool)> {
         let leaf = |(column, equality): (&Column, bool)| {
             let (leaf, _) = leaf_of(self, column)?;
-            let chunk = self.column_chunk(unit, leaf).ok().filter(|chunk| !is_encrypted(chunk))?;
+            let chunk = self.column_chunk(row_group, leaf).ok().filter(|chunk| !is_encrypted(chunk))?;
             let bloom = equality && chunk.bloom_filter_offset().is_some();
             (bloom || chunk.column_index_offset().is_some()).then_some((leaf, bloom))
         };

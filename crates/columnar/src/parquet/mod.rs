@@ -238,15 +238,15 @@ impl ParquetFile {
 
     /// Returns whether a chunk of these columns is encrypted. Such a chunk is decoded only by the general reader: its
     /// dictionary, page index and bloom filter are not used.
-    fn has_encrypted(&self, unit: usize, columns: &[ProjectedColumn]) -> bool {
+    fn has_encrypted(&self, row_group: usize, columns: &[ProjectedColumn]) -> bool {
         let mut leaves = columns.iter().flat_map(|column| self.wanted(column));
-        leaves.any(|leaf| self.column_chunk(unit, leaf).is_ok_and(footer::is_encrypted))
+        leaves.any(|leaf| self.column_chunk(row_group, leaf).is_ok_and(footer::is_encrypted))
     }
 
     /// Returns the decryptor of a chunk; `None` if it is not encrypted.
     fn decryptor_of(
         &self,
-        unit: usize,
+        row_group: usize,
         leaf: usize,
         chunk: &ColumnChunkMetaData,
     ) -> ParquetResult<Option<ChunkDecryptor>> {
@@ -255,7 +255,7 @@ impl ParquetFile {
         }
         let missing = || ParquetError::General("it is encrypted, and there are no keys".to_owned());
         let file = self.decryptor.as_ref().ok_or_else(missing)?;
-        file.chunk(unit, leaf, chunk).map(Some)
+        file.chunk(row_group, leaf, chunk).map(Some)
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -291,18 +291,18 @@ impl ParquetFile {
     }
 
     /// Returns the number of row groups.
-    pub(crate) fn units(&self) -> usize {
+    pub(crate) fn row_group_count(&self) -> usize {
         self.metadata.num_row_groups()
     }
 
     /// Returns the rows of a row group.
-    pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
-        self.metadata.row_groups().get(unit).map_or(0, |group| group.num_rows().max(0) as u64)
+    pub(crate) fn row_group_rows(&self, row_group: usize) -> u64 {
+        self.metadata.row_groups().get(row_group).map_or(0, |group| group.num_rows().max(0) as u64)
     }
 
     /// See [`crate::format::FileMetadata::sorted_columns`].
-    pub(crate) fn sorted_columns(&self, unit: usize) -> Vec<(usize, bool, bool)> {
-        let group = self.metadata.row_groups().get(unit);
+    pub(crate) fn sorted_columns(&self, row_group: usize) -> Vec<(usize, bool, bool)> {
+        let group = self.metadata.row_groups().get(row_group);
         let sorted = group.and_then(|group| group.sorting_columns()).map_or(&[][..], Vec::as_slice);
         let roots = sorted.iter().map_while(|sorting| {
             let leaf = usize::try_from(sorting.column_idx).ok()?;
@@ -314,8 +314,8 @@ impl ParquetFile {
     }
 
     /// Returns the offset of a row group's first byte; 0 if there is no such row group.
-    pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
-        let group = self.metadata.row_groups().get(unit);
+    pub(crate) fn row_group_offset(&self, row_group: usize) -> u64 {
+        let group = self.metadata.row_groups().get(row_group);
         group
             .and_then(|group| group.columns().iter().map(|chunk| footer::range(chunk).start).min())
             .unwrap_or(0)
@@ -331,9 +331,11 @@ impl ParquetFile {
         &self.metadata
     }
 
-    fn column_chunk(&self, unit: usize, leaf: usize) -> Result<&ColumnChunkMetaData> {
-        let chunk = self.metadata.row_groups().get(unit).and_then(|group| group.columns().get(leaf));
-        chunk.ok_or_else(|| Error::corrupt(&self.object, format!("row group {unit} has no column {leaf}")))
+    fn column_chunk(&self, row_group: usize, leaf: usize) -> Result<&ColumnChunkMetaData> {
+        let chunk = self.metadata.row_groups().get(row_group).and_then(|group| group.columns().get(leaf));
+        chunk.ok_or_else(|| {
+            Error::corrupt(&self.object, format!("row group {row_group} has no column {leaf}"))
+        })
     }
 
     /// Returns the indices, among all leaves of the file, of the projected leaves of a top-level column.
@@ -357,8 +359,8 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::is_dictionary`].
-    pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
-        let chunk = self.flat(column.root).and_then(|(leaf, _)| self.column_chunk(unit, leaf).ok());
+    pub(crate) fn is_dictionary(&self, row_group: usize, column: &ProjectedColumn) -> bool {
+        let chunk = self.flat(column.root).and_then(|(leaf, _)| self.column_chunk(row_group, leaf).ok());
         chunk.is_some_and(|chunk| {
             footer::is_all_dictionary(chunk).unwrap_or_else(|| footer::lists_only_dictionaries(chunk))
         })
@@ -400,13 +402,13 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::working_bytes`].
-    pub(crate) fn working_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
-        let rows = self.unit_rows(unit);
+    pub(crate) fn working_bytes(&self, row_group: usize, columns: &[ProjectedColumn]) -> u64 {
+        let rows = self.row_group_rows(row_group);
         let mut bytes = 0_u64;
         for column in columns {
-            let dictionary = self.is_dictionary(unit, column);
+            let dictionary = self.is_dictionary(row_group, column);
             for leaf in self.wanted(column) {
-                let Ok(chunk) = self.column_chunk(unit, leaf) else { continue };
+                let Ok(chunk) = self.column_chunk(row_group, leaf) else { continue };
                 bytes = bytes.saturating_add(footer::working_bytes(chunk, rows, dictionary));
             }
         }
@@ -415,13 +417,13 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::passing_bytes`].
-    pub(crate) fn passing_bytes(&self, unit: usize, columns: &[ProjectedColumn], passing: u64) -> u64 {
-        let rows = self.unit_rows(unit);
+    pub(crate) fn passing_bytes(&self, row_group: usize, columns: &[ProjectedColumn], passing: u64) -> u64 {
+        let rows = self.row_group_rows(row_group);
         let mut bytes = 0_u64;
         for column in columns {
-            let dictionary = self.is_dictionary(unit, column);
+            let dictionary = self.is_dictionary(row_group, column);
             for leaf in self.wanted(column) {
-                let Ok(chunk) = self.column_chunk(unit, leaf) else { continue };
+                let Ok(chunk) = self.column_chunk(row_group, leaf) else { continue };
                 bytes = bytes.saturating_add(if dictionary {
                     footer::working_bytes(chunk, rows, true)
                 } else {
@@ -434,11 +436,11 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::fitting_rows`].
-    pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
-        let rows = self.unit_rows(unit);
+    pub(crate) fn fitting_rows(&self, row_group: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
+        let rows = self.row_group_rows(row_group);
         let leaves = columns.iter().flat_map(|column| self.wanted(column));
         let widest =
-            leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok()).map(footer::value_bytes).max();
+            leaves.filter_map(|leaf| self.column_chunk(row_group, leaf).ok()).map(footer::value_bytes).max();
 
         match widest {
             Some(bytes) if bytes > max_bytes => {
@@ -449,9 +451,9 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::estimated_bytes`].
-    pub(crate) fn chunk_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
+    pub(crate) fn chunk_bytes(&self, row_group: usize, columns: &[ProjectedColumn]) -> u64 {
         let leaves = columns.iter().flat_map(|column| self.wanted(column));
-        let chunks = leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok());
+        let chunks = leaves.filter_map(|leaf| self.column_chunk(row_group, leaf).ok());
         chunks.map(|chunk| chunk.compressed_size().max(0) as u64).sum()
     }
 
@@ -459,13 +461,13 @@ impl ParquetFile {
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
     ) -> Result<ParquetBytes> {
         let mut leaves: Vec<usize> = columns.iter().flat_map(|column| self.wanted(column)).collect();
         leaves.sort_unstable();
         leaves.dedup();
-        let ranges = leaves.iter().map(|leaf| Ok(footer::range(self.column_chunk(unit, *leaf)?)));
+        let ranges = leaves.iter().map(|leaf| Ok(footer::range(self.column_chunk(row_group, *leaf)?)));
         let ranges: Vec<Range<u64>> = ranges.collect::<Result<_>>()?;
 
         match object.local() {
@@ -479,21 +481,21 @@ impl ParquetFile {
     /// See [`crate::format::FileMetadata::decode`].
     pub(crate) fn decode(
         &self,
-        unit: usize,
+        row_group: usize,
         column: &ProjectedColumn,
         bytes: &ParquetBytes,
         representation: ChunkRepresentation,
         scratch: &mut DecodeScratch,
         passing: Option<&PassingRows>,
     ) -> Result<Chunk> {
-        let decode = || self.decode_unguarded(unit, column, bytes, representation, scratch, passing);
+        let decode = || self.decode_unguarded(row_group, column, bytes, representation, scratch, passing);
         let decoded = guarded(decode);
-        decoded.unwrap_or_else(|reason| Err(self.corrupt(unit, column, reason)))
+        decoded.unwrap_or_else(|reason| Err(self.corrupt(row_group, column, reason)))
     }
 
     fn decode_unguarded(
         &self,
-        unit: usize,
+        row_group: usize,
         column: &ProjectedColumn,
         bytes: &ParquetBytes,
         representation: ChunkRepresentation,
@@ -501,14 +503,14 @@ impl ParquetFile {
         passing: Option<&PassingRows>,
     ) -> Result<Chunk> {
         if let Some((leaf, descriptor)) = self.flat(column.root)
-            && !self.has_encrypted(unit, std::slice::from_ref(column))
+            && !self.has_encrypted(row_group, std::slice::from_ref(column))
         {
-            let chunk = self.column_chunk(unit, leaf)?;
+            let chunk = self.column_chunk(row_group, leaf)?;
             let all = footer::is_all_dictionary(chunk);
             let insist = representation == ChunkRepresentation::Dictionary && all != Some(true);
             let flat = decode::dictionary::FlatChunk {
                 file: self,
-                unit,
+                row_group,
                 column,
                 leaf,
                 descriptor: &descriptor,
@@ -533,7 +535,7 @@ impl ParquetFile {
             }
         }
 
-        decode::dense::decode(self, unit, column, bytes, representation, passing)
+        decode::dense::decode(self, row_group, column, bytes, representation, passing)
     }
 
     /// Returns a decoded column with intervals in place of their bytes.
@@ -548,12 +550,12 @@ impl ParquetFile {
     }
 
     /// Returns the error of a corrupt column, at the start of its chunk unless the offset is known.
-    fn corrupt(&self, unit: usize, column: &ProjectedColumn, corrupt: impl Into<Corrupt>) -> Error {
+    fn corrupt(&self, row_group: usize, column: &ProjectedColumn, corrupt: impl Into<Corrupt>) -> Error {
         let Corrupt { offset, reason } = corrupt.into();
         let reason = reason.into_owned();
         let leaf = self.wanted(column).next();
-        let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
-        if self.has_encrypted(unit, std::slice::from_ref(column)) {
+        let chunk = leaf.and_then(|leaf| self.column_chunk(row_group, leaf).ok());
+        if self.has_encrypted(row_group, std::slice::from_ref(column)) {
             let object = self.object.clone();
             if !self.is_decrypted() {
                 return Error::Encrypted { object };
@@ -564,7 +566,7 @@ impl ParquetFile {
 
         classified(Error::Corrupt {
             object: self.object.clone(),
-            row_group: Some(unit),
+            row_group: Some(row_group),
             column: self.schema.fields().get(column.root).map(|field| field.name().clone()),
             offset: offset.or_else(|| chunk.map(|chunk| footer::range(chunk).start)),
             reason,

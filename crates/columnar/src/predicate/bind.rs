@@ -461,9 +461,9 @@ impl OperandNumbering<'_> {
 
     fn renumber(&self, index: &mut usize) {
         let wanted = *index;
-        let place = |kept: &[usize]| kept.iter().position(|kept| *kept == wanted);
-        let computed = || Some(self.columns.len() + place(&self.computed)?);
-        if let Some(number) = place(&self.columns).or_else(computed) {
+        let position = |kept: &[usize]| kept.iter().position(|kept| *kept == wanted);
+        let computed = || Some(self.columns.len() + position(&self.computed)?);
+        if let Some(number) = position(&self.columns).or_else(computed) {
             *index = number;
         }
     }

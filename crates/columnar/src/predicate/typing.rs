@@ -245,12 +245,12 @@ impl<'a> ComparisonTarget<'a> {
     }
 
     /// Returns the range of the column's values for which `value op literal` holds.
-    fn range(&self, op: CompareOp, place: LiteralPosition) -> ComparisonOutcome {
+    fn range(&self, op: CompareOp, position: LiteralPosition) -> ComparisonOutcome {
         let Some((lowest, highest)) = whole_range(self.data_type) else { return ComparisonOutcome::Never };
 
         let is_upper_bound = matches!(op, CompareOp::Less | CompareOp::LessOrEqual);
         let is_lower_bound = matches!(op, CompareOp::Greater | CompareOp::GreaterOrEqual);
-        let range = match place {
+        let range = match position {
             LiteralPosition::Below if is_lower_bound => Some((lowest, highest)),
             LiteralPosition::Above if is_upper_bound => Some((lowest, highest)),
             LiteralPosition::Below | LiteralPosition::Above | LiteralPosition::Nan => None,

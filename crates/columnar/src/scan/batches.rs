@@ -230,20 +230,20 @@ fn as_type(array: ArrayRef, target: &DataType, views: Option<&ViewTables>) -> Re
 
 /// Removes unused values from the dictionary: at most one per row is left, which 16-bit keys can address.
 fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
-    let mut places = CodeRemapping::of(array.values().len(), array.keys().len());
+    let mut remapping = CodeRemapping::of(array.values().len(), array.keys().len());
     let keys = array.keys();
     let mut occurring: Vec<u32> = Vec::new();
     let mut compact: Codes<u16> = Codes::with_capacity(keys.len());
 
     for (row, code) in keys.values().iter().enumerate() {
-        compact.push(match places.get(*code).filter(|_| keys.is_valid(row)) {
+        compact.push(match remapping.get(*code).filter(|_| keys.is_valid(row)) {
             None => 0,
-            Some(place) => {
-                if *place == ABSENT {
-                    *place = occurring.len() as u32;
+            Some(new_code) => {
+                if *new_code == ABSENT {
+                    *new_code = occurring.len() as u32;
                     occurring.push(*code);
                 }
-                *place
+                *new_code
             }
         });
     }
@@ -276,8 +276,8 @@ impl CodeRemapping {
 
     fn get(&mut self, code: u32) -> Option<&mut u32> {
         match self {
-            Self::List(places) => places.get_mut(code as usize),
-            Self::Map(places) => Some(places.entry(code).or_insert(ABSENT)),
+            Self::List(new_codes) => new_codes.get_mut(code as usize),
+            Self::Map(new_codes) => Some(new_codes.entry(code).or_insert(ABSENT)),
         }
     }
 }

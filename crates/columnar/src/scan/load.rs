@@ -70,7 +70,7 @@ impl LoadedChunks {
 }
 
 /// Returns whether all columns are in the cache or being decoded into it.
-pub(super) fn are_cached(planned: &ScanPlan, file: usize, unit: usize, wanted: &[ChunkRequest]) -> bool {
+pub(super) fn are_cached(planned: &ScanPlan, file: usize, row_group: usize, wanted: &[ChunkRequest]) -> bool {
     let Some(file) = planned.files.get(file) else { return false };
     let cache = planned.cache.chunks();
     let recent = file.metadata.recent();
@@ -78,9 +78,9 @@ pub(super) fn are_cached(planned: &ScanPlan, file: usize, unit: usize, wanted: &
     let object = file.object.version();
     object.is_some_and(|object| {
         wanted.iter().all(|wanted| {
-            let recent = recent.of(unit, wanted);
+            let recent = recent.of(row_group, wanted);
             recent.is_some_and(|recent| recent.was_there(state))
-                || cache.has(&ChunkKey::of_unit(object, unit, wanted))
+                || cache.has(&ChunkKey::of_row_group(object, row_group, wanted))
         })
     })
 }
@@ -104,7 +104,7 @@ const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 pub(super) async fn load(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
-    (file, unit): (usize, usize),
+    (file, row_group): (usize, usize),
     mut wanted: Vec<ChunkRequest>,
     passing: Option<&PassingRows>,
     turn: &mut RowGroupTurn,
@@ -117,7 +117,7 @@ pub(super) async fn load(
     let cache = planned.cache.chunks();
     let recent = of.metadata.recent();
     if of.object.version().is_some()
-        && let Some(chunks) = cache.recent(recent, unit, &wanted)
+        && let Some(chunks) = cache.recent(recent, row_group, &wanted)
     {
         turn.pass_on();
         return Ok(LoadOutcome::Done(LoadedChunks::new(wanted.into_iter().zip(chunks).collect(), None)));
@@ -129,7 +129,7 @@ pub(super) async fn load(
         None => missing.extend(wanted.into_iter().map(|wanted| (wanted, None))),
         Some(object) => {
             for wanted in wanted {
-                match cache.find(recent, object, unit, &wanted).await {
+                match cache.find(recent, object, row_group, &wanted).await {
                     ChunkLookup::Chunk(chunk) => chunks.push((wanted, chunk)),
                     ChunkLookup::Missing(promise) => missing.push((wanted, Some(promise))),
                 }
@@ -144,14 +144,15 @@ pub(super) async fn load(
 
     let mut columns: Vec<ProjectedColumn> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
-    if !fits_segments(&of.metadata, unit, &columns) {
+    if !fits_segments(&of.metadata, row_group, &columns) {
         return Ok(LoadOutcome::TooLarge);
     }
 
-    let whole_bytes = of.metadata.working_bytes(unit, &columns);
+    let whole_bytes = of.metadata.working_bytes(row_group, &columns);
     let is_native = |(_, representation): &ChunkRequest| *representation == ChunkRepresentation::Native;
     let passing = passing.filter(|_| missing.iter().all(|(wanted, _)| is_native(wanted)));
-    let passing = passing.map(|rows| (rows, of.metadata.passing_bytes(unit, &columns, rows.count() as u64)));
+    let passing =
+        passing.map(|rows| (rows, of.metadata.passing_bytes(row_group, &columns, rows.count() as u64)));
     let passing = passing.filter(|(_, bytes)| *bytes < whole_bytes);
 
     let working = planned.cache.working();
@@ -180,9 +181,9 @@ pub(super) async fn load(
         }
     }
 
-    let read = of.metadata.read(&of.object, unit, &columns).await?;
+    let read = of.metadata.read(&of.object, row_group, &columns).await?;
     let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
-    let decoded = decode(planned, workers, of, unit, columns, passing, read.clone()).await;
+    let decoded = decode(planned, workers, of, row_group, columns, passing, read.clone()).await;
     // A file that was replaced may also look corrupt: report the replacement.
     FileMetadata::check(&read).await?;
     let decoded = match decoded {
@@ -202,18 +203,21 @@ pub(super) async fn load(
 }
 
 /// Returns whether the values of each segment fit into one array. Dictionaries hold each value once.
-fn fits_segments(metadata: &FileMetadata, unit: usize, columns: &[ProjectedColumn]) -> bool {
-    let dense =
-        columns.iter().filter(|column| !metadata.is_dictionary(unit, column)).cloned().collect::<Vec<_>>();
-    let rows = metadata.unit_rows(unit).min(SEGMENT_ROWS as u64);
-    let fitting = metadata.fitting_rows(unit, &dense, MAX_SEGMENT_BYTES);
+fn fits_segments(metadata: &FileMetadata, row_group: usize, columns: &[ProjectedColumn]) -> bool {
+    let dense = columns
+        .iter()
+        .filter(|column| !metadata.is_dictionary(row_group, column))
+        .cloned()
+        .collect::<Vec<_>>();
+    let rows = metadata.row_group_rows(row_group).min(SEGMENT_ROWS as u64);
+    let fitting = metadata.fitting_rows(row_group, &dense, MAX_SEGMENT_BYTES);
     fitting >= rows
 }
 
 /// Columns that several threads decode; each takes the next one that is left.
 struct ParallelDecode {
     metadata: Arc<FileMetadata>,
-    unit: usize,
+    row_group: usize,
     columns: Vec<ChunkRequest>,
     passing: Option<PassingRows>,
     bytes: RowGroupBytes,
@@ -229,7 +233,7 @@ impl ParallelDecode {
             let Some((column, representation)) = self.columns.get(at) else { return Ok(decoded) };
             let passing = self.passing.as_ref();
             let chunk =
-                self.metadata.decode(self.unit, column, &self.bytes, *representation, scratch, passing);
+                self.metadata.decode(self.row_group, column, &self.bytes, *representation, scratch, passing);
             decoded.push((at, chunk.inspect_err(|_| self.end())?));
         }
     }
@@ -252,7 +256,7 @@ async fn decode(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
     file: &PlannedScanFile,
-    unit: usize,
+    row_group: usize,
     columns: Vec<ChunkRequest>,
     passing: Option<&PassingRows>,
     bytes: RowGroupBytes,
@@ -261,7 +265,7 @@ async fn decode(
     let metadata = file.metadata.clone();
     let next = AtomicUsize::new(0);
     let passing = passing.cloned();
-    let decodes = Arc::new(ParallelDecode { metadata, unit, columns, passing, bytes, next });
+    let decodes = Arc::new(ParallelDecode { metadata, row_group, columns, passing, bytes, next });
     let _end = CancelDecodeOnDrop(decodes.clone());
     let runs = (0..threads).map(|_| {
         let decodes = decodes.clone();

@@ -9,12 +9,12 @@ mod part;
 mod plan;
 mod queue;
 mod request;
+mod row_group;
 mod select;
 mod split;
 mod statistics;
 mod stream;
 mod turn;
-mod units;
 
 pub use order::SortedColumn;
 pub use part::{RowGroupStart, ScanPart};

@@ -40,19 +40,19 @@ pub(super) enum RowGroupAccess {
 pub(super) async fn narrow(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     filter: &BoundPredicate,
     columns: &[ProjectedColumn],
 ) -> Result<RowGroupAccess> {
-    let Some(file) = planned.files.get(unit.file) else { return Ok(RowGroupAccess::Whole) };
-    let filtered = file.metadata.indexed_leaves(unit.unit, columns_compared(filter).into_iter());
+    let Some(file) = planned.files.get(row_group.file) else { return Ok(RowGroupAccess::Whole) };
+    let filtered = file.metadata.indexed_leaves(row_group.index, columns_compared(filter).into_iter());
     if filtered.is_empty() {
         return Ok(RowGroupAccess::Whole);
     }
 
-    let leaves = indexes(planned, file, unit.unit, &filtered).await?;
+    let leaves = indexes(planned, file, row_group.index, &filtered).await?;
     let (wanted, ruled_out) = {
-        let Some((ranges, parts)) = file.metadata.parts(unit.unit, &leaves) else {
+        let Some((ranges, parts)) = file.metadata.parts(row_group.index, &leaves) else {
             return Ok(RowGroupAccess::Whole);
         };
         let statistics = of_file(&planned.table, &file.located, &file.metadata, parts);
@@ -73,15 +73,15 @@ pub(super) async fn narrow(
         return Ok(RowGroupAccess::Nothing);
     }
 
-    let whole = file.metadata.estimated_bytes(unit.unit, columns);
-    if rows.saturating_mul(SELECTION_DIVISOR) > unit.rows || whole < MIN_SELECTION_BYTES {
+    let whole = file.metadata.estimated_bytes(row_group.index, columns);
+    if rows.saturating_mul(SELECTION_DIVISOR) > row_group.rows || whole < MIN_SELECTION_BYTES {
         return Ok(RowGroupAccess::Whole);
     }
 
     let leaves = file.metadata.leaves_of(columns);
     let all: Vec<(usize, bool)> = leaves.into_iter().map(|leaf| (leaf, false)).collect();
-    let leaves = indexes(planned, file, unit.unit, &all).await?;
-    let Some(selected) = file.metadata.select(unit.unit, columns, &wanted, &leaves) else {
+    let leaves = indexes(planned, file, row_group.index, &all).await?;
+    let Some(selected) = file.metadata.select(row_group.index, columns, &wanted, &leaves) else {
         return Ok(RowGroupAccess::Whole);
     };
     if selected.bytes().saturating_mul(SELECTION_DIVISOR) > whole {
@@ -121,13 +121,13 @@ fn join_ranges(ranges: impl Iterator<Item = (Range<u64>, PruneVerdict)>) -> Vec<
 async fn indexes(
     planned: &ScanPlan,
     file: &PlannedScanFile,
-    unit: usize,
+    row_group: usize,
     leaves: &[(usize, bool)],
 ) -> Result<Vec<(usize, ColumnChunkIndex)>> {
     let chunks = planned.cache.chunks();
     let key = |(leaf, bloom): (usize, bool)| {
         let object = file.object.version()?;
-        Some(IndexKey { object, unit: unit as u32, leaf: leaf as u32, bloom })
+        Some(IndexKey { object, row_group: row_group as u32, leaf: leaf as u32, bloom })
     };
     // An index with its bloom filter also serves requests without one.
     let known = |(leaf, bloom): (usize, bool)| {
@@ -141,7 +141,7 @@ async fn indexes(
     let read = if missing.is_empty() {
         Vec::new()
     } else {
-        file.metadata.indexes(&file.object, unit, &missing).await?
+        file.metadata.indexes(&file.object, row_group, &missing).await?
     };
     let mut read = read.into_iter();
     let found = leaves.iter().zip(known).filter_map(|(leaf, known)| {

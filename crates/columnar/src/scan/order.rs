@@ -32,8 +32,8 @@ impl Scan {
     /// columns end it. Several row groups are sorted if their bounds do not overlap.
     pub fn sort_order(&self) -> Vec<SortedColumn> {
         let planned = &self.inner;
-        let mut groups = planned.units.iter().map(|unit| match planned.files.get(unit.file) {
-            Some(file) => self.declared(file, unit.unit),
+        let mut groups = planned.row_groups.iter().map(|row_group| match planned.files.get(row_group.file) {
+            Some(file) => self.declared(file, row_group.index),
             None => Vec::new(),
         });
         let Some(mut order) = groups.next() else { return Vec::new() };
@@ -46,7 +46,7 @@ impl Scan {
             }
         }
 
-        if planned.units.len() > 1
+        if planned.row_groups.len() > 1
             && let Some(first) = order.first().copied()
         {
             match self
@@ -63,8 +63,8 @@ impl Scan {
 
     /// Returns the order that the footer declares for a row group, up to the first column that is not part of the scan
     /// or does not keep its order.
-    fn declared(&self, file: &PlannedScanFile, unit: usize) -> Vec<SortedColumn> {
-        let sorted = file.metadata.sorted_columns(unit).into_iter();
+    fn declared(&self, file: &PlannedScanFile, row_group: usize) -> Vec<SortedColumn> {
+        let sorted = file.metadata.sorted_columns(row_group).into_iter();
         let columns = sorted.map_while(|(root, descending, nulls_first)| {
             let column = file.outputs.iter().position(|output| match output {
                 FileColumn::Read(read) => read.root == root && read.leaves.is_none(),

@@ -19,8 +19,10 @@ pub(super) struct ScanPartFile {
     pub(super) source: usize,
     pub(super) path: String,
     pub(super) version: String,
-    pub(super) units: Range<usize>,
-    /// Offset of the first byte of the first unit.
+    /// Numbers within the file. Serialized as `units`.
+    #[serde(rename = "units")]
+    pub(super) row_groups: Range<usize>,
+    /// Offset of the first byte of the first row group.
     #[serde(default)]
     pub(super) offset: u64,
 }

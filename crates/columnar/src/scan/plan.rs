@@ -51,7 +51,7 @@ pub(super) struct ScanPlan {
     /// The columns of the table that parts need.
     pub(super) relevant: Schema,
     pub(super) files: Vec<PlannedScanFile>,
-    pub(super) units: Vec<PlannedRowGroup>,
+    pub(super) row_groups: Vec<PlannedRowGroup>,
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
     /// Allows longer batches: see [`Scan::with_long_batches`].
@@ -80,8 +80,10 @@ pub(super) struct PlannedScanFile {
 /// A row group or stripe of a scan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedRowGroup {
+    /// Index in [`ScanPlan::files`].
     pub(super) file: usize,
-    pub(super) unit: usize,
+    /// Number of the row group or stripe within the file.
+    pub(super) index: usize,
     pub(super) rows: u64,
     /// True if all rows are known to pass the filter.
     pub(super) all_pass: bool,
@@ -123,7 +125,7 @@ impl Scan {
     /// Returns the number of output rows if the footers determine it, that is, if all rows of all row groups pass the
     /// filter.
     pub fn known_rows(&self) -> Option<u64> {
-        let is_known = self.inner.units.iter().all(|unit| unit.all_pass);
+        let is_known = self.inner.row_groups.iter().all(|row_group| row_group.all_pass);
         is_known.then(|| self.estimated_rows().min(self.inner.limit.unwrap_or(u64::MAX)))
     }
 
@@ -134,7 +136,7 @@ impl Scan {
 
     /// Returns the number of rows before the filter and the limit.
     pub fn estimated_rows(&self) -> u64 {
-        self.inner.units.iter().map(|unit| unit.rows).sum()
+        self.inner.row_groups.iter().map(|row_group| row_group.rows).sum()
     }
 
     /// Makes batches as long as is best for collecting all of them: 65,536 rows, or all rows of a row group whose
@@ -148,8 +150,8 @@ impl Scan {
     }
 
     /// Returns the number of row groups and stripes to read.
-    pub fn units(&self) -> usize {
-        self.inner.units.len()
+    pub fn row_group_count(&self) -> usize {
+        self.inner.row_groups.len()
     }
 }
 
@@ -207,7 +209,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         predicate: request.filter,
         table: Arc::new(table),
         files: Vec::with_capacity(opened.len()),
-        units: Vec::new(),
+        row_groups: Vec::new(),
         limit: request.limit,
         batch_rows: request.batch_rows,
         long_batches: false,
@@ -229,7 +231,7 @@ struct OpenedScanFile {
     located: LocatedFile,
     object: OpenObject,
     metadata: Arc<FileMetadata>,
-    units: Range<usize>,
+    row_groups: Range<usize>,
 }
 
 async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
@@ -277,7 +279,7 @@ async fn open_piece(request: &ScanRequest, piece: &ScanPartFile, cache: &Cache) 
         return Err(file.object.changed().into());
     }
 
-    file.units = piece.units.start..piece.units.end.min(file.units.end);
+    file.row_groups = piece.row_groups.start..piece.row_groups.end.min(file.row_groups.end);
     Ok(file)
 }
 
@@ -304,8 +306,8 @@ async fn open(
         object = object.without_version();
     }
 
-    let units = 0..metadata.units();
-    Ok(OpenedScanFile { source, located, object, metadata, units })
+    let row_groups = 0..metadata.row_group_count();
+    Ok(OpenedScanFile { source, located, object, metadata, row_groups })
 }
 
 impl PlannedScanFile {
@@ -315,18 +317,18 @@ impl PlannedScanFile {
     }
 
     /// Returns the number of rows of the file before a row group or stripe; 0 unless rows are numbered.
-    pub(super) fn first_row(&self, unit: usize) -> usize {
-        self.first_rows.get(unit).copied().unwrap_or(0)
+    pub(super) fn first_row(&self, row_group: usize) -> usize {
+        self.first_rows.get(row_group).copied().unwrap_or(0)
     }
 }
 
 /// Returns the first row of each row group or stripe within the file.
 fn first_rows(metadata: &FileMetadata) -> Vec<usize> {
     let mut next = 0;
-    let mut firsts = Vec::with_capacity(metadata.units());
-    for unit in 0..metadata.units() {
+    let mut firsts = Vec::with_capacity(metadata.row_group_count());
+    for row_group in 0..metadata.row_group_count() {
         firsts.push(next);
-        next += metadata.unit_rows(unit) as usize;
+        next += metadata.row_group_rows(row_group) as usize;
     }
     firsts
 }
@@ -348,19 +350,19 @@ impl ScanPlan {
 
     /// Adds a file without the row groups that the filter prunes.
     fn add(&mut self, opened: OpenedScanFile) -> Result<()> {
-        let OpenedScanFile { source, located, object, metadata, units } = opened;
-        let wanted = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
+        let OpenedScanFile { source, located, object, metadata, row_groups } = opened;
+        let wanted = row_groups.filter(|row_group| metadata.row_group_rows(*row_group) > 0).collect();
         let outputs = Vec::new();
         let filtered = Vec::new();
         let first_rows = Vec::new();
-        self.add_units(
+        self.add_row_groups(
             PlannedScanFile { source, located, object, metadata, outputs, filtered, first_rows },
             wanted,
         )
     }
 
     /// Adds row groups of a file, except those that the filter prunes. The file's columns are resolved again.
-    pub(super) fn add_units(&mut self, mut file: PlannedScanFile, wanted: Vec<usize>) -> Result<()> {
+    pub(super) fn add_row_groups(&mut self, mut file: PlannedScanFile, wanted: Vec<usize>) -> Result<()> {
         let PlannedScanFile { located, object, metadata, .. } = &file;
         let name = object.name();
         let output = |output: &OutputColumn| {
@@ -378,13 +380,18 @@ impl ScanPlan {
             }
         };
 
-        for (unit, verdict) in wanted.into_iter().zip(verdicts) {
+        for (index, verdict) in wanted.into_iter().zip(verdicts) {
             if verdict == PruneVerdict::None {
                 self.cache.chunks().count_pruned(1);
                 continue;
             }
-            let rows = metadata.unit_rows(unit);
-            self.units.push(PlannedRowGroup { file: at, unit, rows, all_pass: verdict == PruneVerdict::All });
+            let rows = metadata.row_group_rows(index);
+            self.row_groups.push(PlannedRowGroup {
+                file: at,
+                index,
+                rows,
+                all_pass: verdict == PruneVerdict::All,
+            });
         }
 
         file.outputs = outputs;
@@ -399,9 +406,9 @@ impl ScanPlan {
         let Some(limit) = self.limit else { return };
 
         let mut certain = 0_u64;
-        self.units.retain(|unit| {
+        self.row_groups.retain(|row_group| {
             let wanted = certain < limit;
-            certain = certain.saturating_add(if unit.all_pass { unit.rows } else { 0 });
+            certain = certain.saturating_add(if row_group.all_pass { row_group.rows } else { 0 });
             wanted
         });
     }

@@ -52,7 +52,7 @@ impl ScanQueue {
             workers: DecodeWorkers::new(scan.inner.threads),
             streams: streams.max(1),
             filter,
-            waiting: Mutex::new(scan.inner.units.iter().copied().collect()),
+            waiting: Mutex::new(scan.inner.row_groups.iter().copied().collect()),
             bound: Mutex::new(None),
             left: scan.inner.limit.map(AtomicU64::new),
             taken: AtomicU64::new(0),
@@ -111,13 +111,13 @@ impl ScanQueue {
     pub(super) fn next(&self) -> Option<(Arc<ScanPlan>, PlannedRowGroup)> {
         let inner = &self.inner;
         loop {
-            let unit = inner.waiting.lock().pop_front()?;
+            let row_group = inner.waiting.lock().pop_front()?;
             let Some(filter) = self.current_filter() else {
                 inner.taken.fetch_add(1, Ordering::Relaxed);
-                return Some((inner.scan.inner.clone(), unit));
+                return Some((inner.scan.inner.clone(), row_group));
             };
 
-            match inner.scan.inner.refiltered(unit, &filter) {
+            match inner.scan.inner.refiltered(row_group, &filter) {
                 Ok(Some(refiltered)) => {
                     inner.taken.fetch_add(1, Ordering::Relaxed);
                     return Some(refiltered);
@@ -128,7 +128,7 @@ impl ScanQueue {
                 Err(error) => {
                     tracing::debug!(%error, "a moving filter is ignored");
                     inner.taken.fetch_add(1, Ordering::Relaxed);
-                    return Some((inner.scan.inner.clone(), unit));
+                    return Some((inner.scan.inner.clone(), row_group));
                 }
             }
         }

@@ -38,8 +38,8 @@ impl Scan {
             predicate,
             ..planned.without_files(outputs, bound)
         };
-        for (file, units) in planned.units_by_file() {
-            selected.add_units(file.clone(), units)?;
+        for (file, row_groups) in planned.row_groups_by_file() {
+            selected.add_row_groups(file.clone(), row_groups)?;
         }
 
         selected.limit = planned.limit.into_iter().chain(limit).min();
@@ -51,7 +51,8 @@ impl Scan {
     /// are ignored.
     pub fn with_row_groups(&self, positions: impl IntoIterator<Item = usize>) -> Self {
         let mut selected = self.inner.as_ref().clone();
-        selected.units = positions.into_iter().filter_map(|at| self.inner.units.get(at).copied()).collect();
+        selected.row_groups =
+            positions.into_iter().filter_map(|at| self.inner.row_groups.get(at).copied()).collect();
         Self { inner: Arc::new(selected) }
     }
 
@@ -107,18 +108,18 @@ impl Scan {
 
     /// Returns whether all row groups store a column as a dictionary of values of this type.
     fn is_stored_coded(&self, column: usize, values: &DataType) -> bool {
-        self.inner.units.iter().all(|unit| {
-            let Some(file) = self.inner.files.get(unit.file) else { return false };
+        self.inner.row_groups.iter().all(|row_group| {
+            let Some(file) = self.inner.files.get(row_group.file) else { return false };
             let Some(FileColumn::Read(projected)) = file.outputs.get(column) else { return false };
             let field = file.metadata.schema().fields().get(projected.root);
             field.is_some_and(|field| field.data_type() == values)
-                && file.metadata.is_known_dictionary(unit.unit, projected)
+                && file.metadata.is_known_dictionary(row_group.index, projected)
         })
     }
 
     /// Returns the rows of each row group.
     pub fn row_group_rows(&self) -> Vec<u64> {
-        self.inner.units.iter().map(|unit| unit.rows).collect()
+        self.inner.row_groups.iter().map(|row_group| row_group.rows).collect()
     }
 
     fn no_column(&self, column: usize) -> Error {
@@ -141,7 +142,7 @@ impl ScanPlan {
             table: self.table.clone(),
             relevant: self.relevant.clone(),
             files: Vec::new(),
-            units: Vec::new(),
+            row_groups: Vec::new(),
             limit: self.limit,
             batch_rows: self.batch_rows,
             long_batches: self.long_batches,
@@ -151,30 +152,32 @@ impl ScanPlan {
     }
 
     /// Returns the row groups by file, in order: a file occurs once for each run of consecutive row groups.
-    pub(super) fn units_by_file(&self) -> Vec<(&PlannedScanFile, Vec<usize>)> {
+    pub(super) fn row_groups_by_file(&self) -> Vec<(&PlannedScanFile, Vec<usize>)> {
         let mut by_file: Vec<(usize, &PlannedScanFile, Vec<usize>)> = Vec::new();
-        for unit in &self.units {
+        for row_group in &self.row_groups {
             match by_file.last_mut() {
-                Some((file, _, units)) if *file == unit.file => units.push(unit.unit),
-                _ => by_file.extend(self.files.get(unit.file).map(|file| (unit.file, file, vec![unit.unit]))),
+                Some((file, _, row_groups)) if *file == row_group.file => row_groups.push(row_group.index),
+                _ => by_file.extend(
+                    self.files.get(row_group.file).map(|file| (row_group.file, file, vec![row_group.index])),
+                ),
             }
         }
-        by_file.into_iter().map(|(_, file, units)| (file, units)).collect()
+        by_file.into_iter().map(|(_, file, row_groups)| (file, row_groups)).collect()
     }
 
     /// Plans one row group with `filter` in place of the plan's own filter. The rows that only `filter` drops must be
     /// dispensable. `None` if statistics rule the row group out.
     pub(super) fn refiltered(
         &self,
-        unit: PlannedRowGroup,
+        row_group: PlannedRowGroup,
         filter: &BoundPredicate,
     ) -> Result<Option<(Arc<Self>, PlannedRowGroup)>> {
         let mut single = self.without_files(self.outputs.clone(), Some(filter.clone()));
         single.is_optional = self.predicate.is_none();
-        if let Some(file) = self.files.get(unit.file) {
-            single.add_units(file.clone(), vec![unit.unit])?;
+        if let Some(file) = self.files.get(row_group.file) {
+            single.add_row_groups(file.clone(), vec![row_group.index])?;
         }
-        let left = single.units.first().copied();
-        Ok(left.map(|unit| (Arc::new(single), unit)))
+        let left = single.row_groups.first().copied();
+        Ok(left.map(|row_group| (Arc::new(single), row_group)))
     }
 }

@@ -14,7 +14,7 @@ impl Scan {
         // Starts as if a part were full, so that the first row group begins a new one.
         let mut part_rows = rows_per_part;
 
-        for (row_group, file) in self.inner.row_groups() {
+        for (row_group, file) in self.inner.row_groups_with_files() {
             if part_rows >= rows_per_part {
                 parts.push(Vec::new());
                 part_rows = 0;
@@ -36,7 +36,7 @@ impl Scan {
     /// columns of `table`, and without the filter and the limit of this scan.
     pub fn part_of(&self, table: &Self) -> ScanPart {
         let mut pieces = Vec::new();
-        for (row_group, file) in self.inner.row_groups() {
+        for (row_group, file) in self.inner.row_groups_with_files() {
             add_row_group(&mut pieces, row_group, file);
         }
 
@@ -49,18 +49,18 @@ impl Scan {
         let start = |(row_group, file): (&PlannedRowGroup, &PlannedScanFile)| RowGroupStart {
             source: file.source,
             path: file.object.meta().location.to_string(),
-            offset: file.metadata.unit_offset(row_group.unit),
+            offset: file.metadata.row_group_offset(row_group.index),
             rows: row_group.rows,
         };
 
-        self.inner.row_groups().map(start).collect()
+        self.inner.row_groups_with_files().map(start).collect()
     }
 }
 
 impl ScanPlan {
     /// Returns the row groups of the plan, each with its file.
-    fn row_groups(&self) -> impl Iterator<Item = (&PlannedRowGroup, &PlannedScanFile)> {
-        self.units.iter().filter_map(|row_group| Some((row_group, self.files.get(row_group.file)?)))
+    fn row_groups_with_files(&self) -> impl Iterator<Item = (&PlannedRowGroup, &PlannedScanFile)> {
+        self.row_groups.iter().filter_map(|row_group| Some((row_group, self.files.get(row_group.file)?)))
     }
 }
 
@@ -69,16 +69,18 @@ fn add_row_group(part: &mut Vec<ScanPartFile>, row_group: &PlannedRowGroup, file
     let path = file.object.meta().location.as_ref();
     match part.last_mut() {
         Some(piece)
-            if piece.source == file.source && piece.path == path && piece.units.end == row_group.unit =>
+            if piece.source == file.source
+                && piece.path == path
+                && piece.row_groups.end == row_group.index =>
         {
-            piece.units.end += 1;
+            piece.row_groups.end += 1;
         }
         _ => part.push(ScanPartFile {
             source: file.source,
             path: path.to_owned(),
             version: version(&file.object),
-            units: row_group.unit..row_group.unit + 1,
-            offset: file.metadata.unit_offset(row_group.unit),
+            row_groups: row_group.index..row_group.index + 1,
+            offset: file.metadata.row_group_offset(row_group.index),
         }),
     }
 }

@@ -48,13 +48,13 @@ impl Scan {
         let name = Column::new(field.name());
         let mut min = Vec::new();
         let mut max = Vec::new();
-        let mut null_counts: Vec<Option<u64>> = Vec::with_capacity(planned.units.len());
+        let mut null_counts: Vec<Option<u64>> = Vec::with_capacity(planned.row_groups.len());
         let mut is_exact = true;
 
-        for (file, units) in planned.units_by_file() {
+        for (file, row_groups) in planned.row_groups_by_file() {
             let statistics =
-                of_file(&planned.table, &file.located, &file.metadata, file.metadata.statistics(&units));
-            let count = units.len();
+                of_file(&planned.table, &file.located, &file.metadata, file.metadata.statistics(&row_groups));
+            let count = row_groups.len();
             min.push(of_type(statistics.min(&name), values, count));
             max.push(of_type(statistics.max(&name), values, count));
             match statistics.null_counts(&name).filter(|counts| counts.len() == count) {
@@ -82,9 +82,9 @@ impl Scan {
         let planned = &self.inner;
         let Some(output) = planned.outputs.get(column) else { return Ok(None) };
 
-        let mut values = Vec::with_capacity(planned.units.len());
-        for unit in &planned.units {
-            let of_file = planned.files.get(unit.file).and_then(|file| file.outputs.get(column));
+        let mut values = Vec::with_capacity(planned.row_groups.len());
+        for row_group in &planned.row_groups {
+            let of_file = planned.files.get(row_group.file).and_then(|file| file.outputs.get(column));
             let Some(FileColumn::Value(value)) = of_file else { return Ok(None) };
             values.push(repeated(value, 1, output.field.data_type())?);
         }

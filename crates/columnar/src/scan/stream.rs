@@ -17,7 +17,7 @@ use tokio::{
 };
 use tracing::{Span, field::Empty};
 
-use super::{plan::Scan, queue::ScanQueue, turn::RowGroupTurns, units};
+use super::{plan::Scan, queue::ScanQueue, row_group, turn::RowGroupTurns};
 use crate::{Error, Result};
 
 /// Groups of batches that wait for the reader, for each row group in flight.
@@ -111,7 +111,7 @@ pub(super) fn start(queue: ScanQueue) -> ScanStream {
     let span = tracing::debug_span!(
         "scan",
         files = planned.files.len(),
-        row_groups = planned.units.len(),
+        row_groups = planned.row_groups.len(),
         columns = planned.schema.fields().len(),
         rows = Empty,
     );
@@ -150,8 +150,8 @@ impl ScanStreamState {
                     let ended = (&mut first.task).await;
                     ended.map_err(|error| Error::Ended { reason: error.to_string() })?;
                     self.in_flight.pop_front();
-                    for (before, unit) in self.in_flight.iter().enumerate() {
-                        unit.before.send_replace(before);
+                    for (before, row_group) in self.in_flight.iter().enumerate() {
+                        row_group.before.send_replace(before);
                     }
                 }
             }
@@ -161,11 +161,11 @@ impl ScanStreamState {
     /// Keeps as many row groups in flight as the queue allows.
     fn begin(&mut self) {
         while self.in_flight.len() < self.queue.in_flight() {
-            let Some((planned, unit)) = self.queue.next() else { return };
+            let Some((planned, row_group)) = self.queue.next() else { return };
             let (sender, batches) = mpsc::channel(READY);
             let (turn, before) = self.turns.next(self.in_flight.len());
             let workers = self.queue.workers().clone();
-            let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
+            let task = tokio::spawn(traced(row_group::run(planned, workers, row_group, turn, sender)));
             self.in_flight.push_back(InFlightRowGroup { before, batches, task });
         }
     }

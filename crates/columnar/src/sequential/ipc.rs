@@ -81,11 +81,11 @@ impl ArrowFiles {
         let fields = reading.columns.iter().filter_map(|at| self.schema().fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
 
-        for (at, (object, places)) in self.files.iter().zip(self.merged.positions()).enumerate() {
+        for (at, (object, positions)) in self.files.iter().zip(self.merged.positions()).enumerate() {
             if reading.skipped.contains(&at) {
                 continue;
             }
-            let read = || read_file(object, places, &schema, reading, &mut |batch| emit(at, batch));
+            let read = || read_file(object, positions, &schema, reading, &mut |batch| emit(at, batch));
             if guard_object(object, read)?.is_break() {
                 return Ok(());
             }
@@ -95,16 +95,17 @@ impl ArrowFiles {
     }
 }
 
-/// Reads columns of the rows of one file; `places` are their positions in it. Breaks once no more rows are wanted.
+/// Reads columns of one file; `positions` has the position in it of each merged column. Breaks once no more rows are
+/// wanted.
 fn read_file(
     object: &OpenObject,
-    places: &[Option<usize>],
+    positions: &[Option<usize>],
     schema: &SchemaRef,
     reading: &SequentialReadOptions<'_>,
     emit: BatchCallback<'_>,
 ) -> Result<ControlFlow<()>> {
     let own: Vec<Option<usize>> =
-        reading.columns.iter().map(|at| places.get(*at).copied().flatten()).collect();
+        reading.columns.iter().map(|at| positions.get(*at).copied().flatten()).collect();
     let projection: Vec<usize> = own.iter().flatten().copied().collect();
     let (_, batches) = read(object, Some(&projection), reading.runtime)?;
 
@@ -129,8 +130,8 @@ fn as_merged(
     let mut read = batch.columns().iter();
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(own.len());
 
-    for (field, place) in schema.fields().iter().zip(own) {
-        let column = match place {
+    for (field, position) in schema.fields().iter().zip(own) {
+        let column = match position {
             None => nulls(object, field, rows)?,
             Some(_) => {
                 let array = read.next().ok_or_else(|| corrupt(object, "a batch lacks a column"))?;

@@ -82,15 +82,15 @@ impl SequentialProjection {
     ) -> Result<Self> {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let all = ColumnNames(&names);
-        let place = |name: &str| schema.index_of(name).map_err(|_| all.no_such(name));
+        let index_of = |name: &str| schema.index_of(name).map_err(|_| all.no_such(name));
         let wanted = match columns {
-            None => (0..names.len()).map(|place| (place, vec![Vec::new()])).collect(),
-            Some(columns) => wanted(&all, columns, place)?,
+            None => (0..names.len()).map(|index| (index, vec![Vec::new()])).collect(),
+            Some(columns) => wanted(&all, columns, index_of)?,
         };
 
-        let mut read: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
+        let mut read: Vec<usize> = wanted.iter().map(|(index, _)| *index).collect();
         for column in filter.map(Predicate::columns).unwrap_or_default() {
-            read.push(place(all.resolve(column.name())?.0)?);
+            read.push(index_of(all.resolve(column.name())?.0)?);
         }
 
         read.sort_unstable();
@@ -99,13 +99,13 @@ impl SequentialProjection {
             Schema::new(schema.project(&read).map_err(Error::arrow("choosing columns"))?.fields);
 
         let mut outputs = Vec::with_capacity(wanted.len());
-        for (place, paths) in &wanted {
-            let field = Arc::new(schema.field(*place).clone());
+        for (index, paths) in &wanted {
+            let field = Arc::new(schema.field(*index).clone());
             let leaves = leaves_below(&field, paths).ok_or_else(|| {
                 let paths: Vec<String> = paths.iter().map(|path| path.join(".")).collect();
                 all.no_such(&format!("{}.{}", field.name(), paths.join(", ")))
             })?;
-            let root = read.binary_search(place).unwrap_or_default();
+            let root = read.binary_search(index).unwrap_or_default();
             outputs.push((root, ProjectedColumn { root, leaves }.field(&field)));
         }
 
@@ -162,13 +162,13 @@ type NestedProjection<'a> = (usize, Vec<Vec<&'a str>>);
 fn wanted<'a>(
     names: &ColumnNames<'_>,
     columns: &'a [String],
-    place: impl Fn(&str) -> Result<usize>,
+    index_of: impl Fn(&str) -> Result<usize>,
 ) -> Result<Vec<NestedProjection<'a>>> {
     let mut wanted: Vec<NestedProjection<'a>> = Vec::new();
     for column in columns {
         let (root, path) = names.resolve(column)?;
-        let root = place(root)?;
-        match wanted.iter_mut().find(|(place, _)| *place == root) {
+        let root = index_of(root)?;
+        match wanted.iter_mut().find(|(index, _)| *index == root) {
             Some((_, paths)) => paths.push(path),
             None => wanted.push((root, vec![path])),
         }

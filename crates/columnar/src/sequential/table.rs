@@ -249,8 +249,8 @@ impl SequentialTable {
 
         for (at, field) in projection.columns.iter().zip(projection.schema.fields()) {
             let of_file = |at: usize| {
-                let place = projection.of_files.binary_search(&at).ok()?;
-                batch.columns().get(place)
+                let index = projection.of_files.binary_search(&at).ok()?;
+                batch.columns().get(index)
             };
             columns.push(match self.sources.get(*at) {
                 Some(ColumnSource::File(own)) => self.typed(of_file(*own), file, field)?,

@@ -41,10 +41,10 @@ impl Source {
     ///
     /// [`Error::Pattern`] if the path or pattern is malformed, and errors of opening the store.
     pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
-        let place = parse_source(self, cache, true)?;
-        let path = path_in(&place.store, place.whole.trim_end_matches('/'));
-        let path = path.map_err(|reason| Error::Pattern { pattern: place.given, reason })?;
-        Ok((place.store, path))
+        let parsed = parse_source(self, cache, true)?;
+        let path = path_in(&parsed.store, parsed.whole.trim_end_matches('/'));
+        let path = path.map_err(|reason| Error::Pattern { pattern: parsed.given, reason })?;
+        Ok((parsed.store, path))
     }
 
     /// Returns the files, in the order of their paths, each with its store: for readers of other formats than those of
@@ -215,32 +215,32 @@ async fn locate_all(
     glob: bool,
     only: Option<&str>,
 ) -> Result<Vec<LocatedFile>> {
-    let mut place = parse_source(source, cache, glob)?;
+    let mut parsed = parse_source(source, cache, glob)?;
 
     if let Some(path) = only {
         let Ok(path) = Path::parse(path) else { return Ok(Vec::new()) };
-        let key = key_in(&place.store, &path).into_owned();
-        if place.literal_match(&key).is_some() {
-            place = place.without_pattern();
-        } else if place.pattern.is_some() {
-            let folders = place.literal_folders();
+        let key = key_in(&parsed.store, &path).into_owned();
+        if parsed.literal_match(&key).is_some() {
+            parsed = parsed.without_pattern();
+        } else if parsed.pattern.is_some() {
+            let folders = parsed.literal_folders();
             let literal =
                 folders.iter().rfind(|folder| is_below(&key, folder)).map_or(0, |folder| folder.len());
-            place = place.with_literal(literal)?;
+            parsed = parsed.with_literal(literal)?;
         }
         let file =
-            place.located(&path, GlobTarget::Files).or_else(|| place.located(&path, GlobTarget::Folders));
+            parsed.located(&path, GlobTarget::Files).or_else(|| parsed.located(&path, GlobTarget::Folders));
         return Ok(file.into_iter().collect());
     }
 
-    if place.pattern.is_some() {
-        match place.literal_folder_len().await {
+    if parsed.pattern.is_some() {
+        match parsed.literal_folder_len().await {
             Some(0) => {}
             literal => {
-                if place.is_literal().await {
-                    place = place.without_pattern();
+                if parsed.is_literal().await {
+                    parsed = parsed.without_pattern();
                 } else if let Some(literal) = literal {
-                    match place.clone().with_literal(literal)?.list().await {
+                    match parsed.clone().with_literal(literal)?.list().await {
                         Err(Error::NoFiles { .. }) => {}
                         listed => return listed,
                     }
@@ -248,9 +248,9 @@ async fn locate_all(
             }
         }
     }
-    if place.pattern.is_some() {
-        let literal = place.literal_file();
-        return match (place.list().await, literal) {
+    if parsed.pattern.is_some() {
+        let literal = parsed.literal_file();
+        return match (parsed.list().await, literal) {
             // Without listings, a path that exists is all that can be found.
             (Err(Error::Storage(unlisted)), Some(file)) if unlisted.is_unsupported() => {
                 match file.store.open_object(&file.path).await {
@@ -261,16 +261,16 @@ async fn locate_all(
             (listed, _) => listed,
         };
     }
-    if !place.is_file && (place.whole.ends_with('/') || place.base.is_empty()) {
-        return place.list().await;
+    if !parsed.is_file && (parsed.whole.ends_with('/') || parsed.base.is_empty()) {
+        return parsed.list().await;
     }
 
     // The path is a file if there is one of this name, otherwise a folder.
-    let path = place.path()?;
-    match place.store.open_object(&path).await {
-        Ok(_) => Ok(vec![LocatedFile::named(place.store, path)]),
-        Err(error) if place.is_file => Err(error.into()),
-        Err(error) => match place.list().await {
+    let path = parsed.path()?;
+    match parsed.store.open_object(&path).await {
+        Ok(_) => Ok(vec![LocatedFile::named(parsed.store, path)]),
+        Err(error) if parsed.is_file => Err(error.into()),
+        Err(error) => match parsed.list().await {
             Err(Error::NoFiles { .. }) if !matches!(error, stylobate_storage::Error::NotFound { .. }) => {
                 Err(error.into())
             }

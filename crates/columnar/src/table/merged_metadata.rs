@@ -114,8 +114,8 @@ impl PandasMetadata {
 
     fn add_column(&mut self, name: String, entry: Option<Value>) {
         match self.columns.entry(name) {
-            Entry::Vacant(place) => {
-                place.insert(entry);
+            Entry::Vacant(vacant) => {
+                vacant.insert(entry);
             }
             Entry::Occupied(mut known) => {
                 if *known.get() != entry {

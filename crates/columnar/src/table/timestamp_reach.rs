@@ -30,8 +30,8 @@ fn unit_beyond_nanoseconds(name: &str, near: usize, file: &FileMetadata) -> Opti
         _ => return None,
     };
 
-    let units: Vec<usize> = (0..file.units()).collect();
-    let statistics = file.statistics(&units);
+    let row_groups: Vec<usize> = (0..file.row_group_count()).collect();
+    let statistics = file.statistics(&row_groups);
     let column = Column::new(name);
     let bounds = [statistics.min(&column), statistics.max(&column)];
     bounds.iter().flatten().any(is_beyond_nanoseconds).then_some(unit)

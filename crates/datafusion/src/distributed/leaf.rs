@@ -54,7 +54,7 @@ pub(super) fn divide_scan(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<Scal
     for (position, start) in source.scan.row_group_starts().iter().enumerate() {
         let task = match &assigned {
             Some(assigned) => assigned.get(position).map(|partition| partition / source.partitions),
-            None => Some(view.place(start, names, tasks)),
+            None => Some(view.worker_of(start, names, tasks)),
         };
         let Some(share) = task.and_then(|task| shares.get_mut(task)) else {
             return Some(internal_err!("a row group was assigned to no task"));
@@ -87,7 +87,7 @@ pub(super) fn route_tasks(event: RouteTasksEvent<'_>) -> Option<Result<RouteTask
             && let Some((source, names)) = named_scan(leaf.original())
         {
             for start in source.scan.row_group_starts() {
-                if let Some(rows) = rows.get_mut(view.place(&start, names, view.workers.len())) {
+                if let Some(rows) = rows.get_mut(view.worker_of(&start, names, view.workers.len())) {
                     *rows += start.rows;
                 }
             }

@@ -122,7 +122,7 @@ impl RunView {
     }
 
     /// Returns the index of the worker for a row group, among the first `tasks` workers.
-    pub(super) fn place(&self, start: &RowGroupStart, source_names: &[String], tasks: usize) -> usize {
+    pub(super) fn worker_of(&self, start: &RowGroupStart, source_names: &[String], tasks: usize) -> usize {
         let tasks = tasks.clamp(1, self.workers.len().max(1));
         let name = source_names.get(start.source).map(String::as_str).unwrap_or_default();
         let home = self.nodes.home(name, &start.path, start.offset);

@@ -204,7 +204,7 @@ impl ScanSource {
             metrics,
         };
         let mut source = source.planned()?;
-        source.partitions = source.scan.units().clamp(1, partitions.max(1));
+        source.partitions = source.scan.row_group_count().clamp(1, partitions.max(1));
         Ok(source)
     }
 
@@ -319,7 +319,7 @@ impl ScanSource {
     /// If a row group has no value for the whole column, or one of another type.
     pub(crate) fn hash_partitions(&self, partitions: usize) -> Result<Option<Vec<usize>>> {
         let Some(position) = self.partition_column_position() else { return Ok(None) };
-        if self.scan.units() == 0 {
+        if self.scan.row_group_count() == 0 {
             return Ok(Some(Vec::new()));
         }
 
@@ -333,7 +333,7 @@ impl ScanSource {
     fn share(&self, partition: usize) -> Result<Scan> {
         let partitions = match self.hash_partitions(self.partitions)? {
             Some(partitions) => partitions,
-            None => (0..self.scan.units()).map(|position| position % self.partitions).collect(),
+            None => (0..self.scan.row_group_count()).map(|position| position % self.partitions).collect(),
         };
         let row_groups = partitions.iter().enumerate().filter(|(_, of)| **of == partition);
         let share = self.scan.with_row_groups(row_groups.map(|(position, _)| position));
@@ -441,7 +441,7 @@ impl DataSource for ScanSource {
         }
 
         write!(f, "files=[{shown}]")?;
-        write!(f, "{end}row_groups={}/{}", self.scan.units(), self.table.scan().units())?;
+        write!(f, "{end}row_groups={}/{}", self.scan.row_group_count(), self.table.scan().row_group_count())?;
         write!(f, "{end}projection=[{}]", names.join(", "))?;
         if !self.coded.is_empty() {
             let coded = self.coded_positions().into_iter().filter_map(|at| names.get(at).copied());

@@ -92,9 +92,9 @@ impl NumberRange {
         number: impl Fn(T::Native) -> i64,
     ) -> Result<ArrayRef, String> {
         match self.keys {
-            DictionaryKeyWidth::One => self.dictionary::<T, UInt8Type>(array, number, |place| place as u8),
-            DictionaryKeyWidth::Two => self.dictionary::<T, UInt16Type>(array, number, |place| place as u16),
-            DictionaryKeyWidth::Four => self.dictionary::<T, UInt32Type>(array, number, |place| place),
+            DictionaryKeyWidth::One => self.dictionary::<T, UInt8Type>(array, number, |index| index as u8),
+            DictionaryKeyWidth::Two => self.dictionary::<T, UInt16Type>(array, number, |index| index as u16),
+            DictionaryKeyWidth::Four => self.dictionary::<T, UInt32Type>(array, number, |index| index),
         }
     }
 
@@ -106,15 +106,15 @@ impl NumberRange {
     ) -> Result<ArrayRef, String> {
         let mut max = 0;
         let mut rest = 0;
-        let places = array.values().iter().map(|value| {
+        let indexes = array.values().iter().map(|value| {
             let distance = number(*value).wrapping_sub(self.min) as u64;
-            let place = distance as u32 / self.step;
+            let index = distance as u32 / self.step;
             max = max.max(distance);
-            rest |= distance as u32 - place * self.step;
-            narrow(place)
+            rest |= distance as u32 - index * self.step;
+            narrow(index)
         });
 
-        let keys: Vec<_> = places.collect();
+        let keys: Vec<_> = indexes.collect();
         if array.null_count() > 0 || rest != 0 || max / u64::from(self.step) >= self.values.len() as u64 {
             return Err("a number beyond what is possible".to_owned());
         }

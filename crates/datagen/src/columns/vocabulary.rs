@@ -105,7 +105,7 @@ impl VocabularyCoder {
         let codes = values.iter().map(|text| self.vocabulary.code(text.unwrap_or_default()));
         let codes: Vec<u32> = codes.collect::<Result<_, _>>()?;
         let keys = dictionary.keys();
-        let is_same = codes.iter().enumerate().all(|(place, code)| place == *code as usize);
+        let is_same = codes.iter().enumerate().all(|(index, code)| index == *code as usize);
         if is_same && self.vocabulary.keys == DictionaryKeyWidth::One {
             let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array()?);
             return Ok(Arc::new(dictionary.map_err(|error| error.to_string())?));
@@ -209,9 +209,9 @@ impl VocabularyCoder {
 
     fn put(&mut self, slot: VocabularyCoderSlot) {
         if let Err(at) = self.find(slot.key, &slot.text)
-            && let Some(place) = self.slots.get_mut(at)
+            && let Some(known) = self.slots.get_mut(at)
         {
-            *place = slot;
+            *known = slot;
         }
     }
 }

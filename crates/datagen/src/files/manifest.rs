@@ -169,10 +169,11 @@ impl Run {
 pub(crate) struct PlannedTableFile {
     pub(crate) table: crate::Table,
     pub(crate) part: Part,
+    /// Path relative to the folder of the manifest.
     pub(crate) path: String,
 }
 
-/// Formats a 64-bit number as in a manifest.
+/// Formats a hash or checksum as in a manifest: 16 digits.
 pub(crate) fn hexadecimal(number: u64) -> String {
     format!("{number:016x}")
 }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_for_each_part_and_one_where_there_is_one_part() {
+    fn a_run_has_one_file_per_part_and_small_tables_have_one_part() {
         let paths = |parts, part| {
             let files = run(parts, part).files().unwrap();
             files.into_iter().map(|file| file.path).collect::<Vec<_>>()
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_reads_itself_and_says_in_what_runs_differ() {
+    fn a_manifest_is_read_back_and_names_the_first_difference_of_runs() {
         let manifest = Manifest::new(run(2, Some(1)));
         let text = serde_json::to_string(&manifest).unwrap();
         assert!(

@@ -26,7 +26,7 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Output {
     name: String,
-    place: OutputLocation,
+    location: OutputLocation,
     sinks: Sinks,
 }
 
@@ -49,7 +49,7 @@ impl Output {
     /// [`Origin::parse`].
     pub fn open(url: &str, options: &[(String, String)], sinks: SinkOptions) -> Result<Self> {
         let name = without_credentials(url).trim_end_matches('/').to_owned();
-        let place = if !url.contains("://") {
+        let location = if !url.contains("://") {
             OutputLocation::Folder(PathBuf::from(url))
         } else if url.starts_with("file:") {
             let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
@@ -60,7 +60,7 @@ impl Output {
             OutputLocation::Store(Origin::parse(url, options, &RequestOptions::default())?)
         };
 
-        if let OutputLocation::Folder(folder) = &place
+        if let OutputLocation::Folder(folder) = &location
             && folder.exists()
             && !folder.is_dir()
         {
@@ -70,7 +70,7 @@ impl Output {
             });
         }
 
-        Ok(Self { name, place, sinks: Sinks::new(sinks) })
+        Ok(Self { name, location, sinks: Sinks::new(sinks) })
     }
 
     /// Returns the path or URL, without credentials.
@@ -85,7 +85,7 @@ impl Output {
 
     /// Opens a sink for the bytes of a file.
     pub(crate) async fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
-        Ok(match &self.place {
+        Ok(match &self.location {
             OutputLocation::Folder(folder) => self.sinks.file(&folder.join(path), Overwrite::Replace).await?,
             OutputLocation::Store(origin) => {
                 self.sinks.object(origin.store().clone(), object(path)?, Overwrite::Replace)
@@ -96,7 +96,7 @@ impl Output {
     /// Reads a small file.
     pub(crate) async fn read(&self, path: &str) -> Result<Bytes> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
-        match &self.place {
+        match &self.location {
             OutputLocation::Folder(folder) => {
                 let read = tokio::fs::read(folder.join(path)).await;
                 Ok(read.map(Bytes::from).map_err(|error| self.unread(path, error))?)
@@ -110,7 +110,7 @@ impl Output {
 
     /// Returns the names of direct children, including folders but no hidden files.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
-        let mut names: Vec<String> = match &self.place {
+        let mut names: Vec<String> = match &self.location {
             OutputLocation::Folder(folder) => match std::fs::read_dir(folder) {
                 Ok(entries) => {
                     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -145,7 +145,7 @@ impl Output {
     async fn digest_of(&self, path: &str) -> Result<FileDigest> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
         let mut digest = FileHasher::default();
-        match &self.place {
+        match &self.location {
             OutputLocation::Folder(folder) => {
                 let file = folder.join(path);
                 let read = run_blocking(move || {
@@ -174,7 +174,7 @@ impl Output {
     /// Returns a sequential reader of a file, for a thread that may block.
     pub(crate) async fn reader(&self, path: &str) -> Result<Box<dyn Read + Send>> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
-        Ok(match &self.place {
+        Ok(match &self.location {
             OutputLocation::Folder(folder) => {
                 let file = File::open(folder.join(path)).map_err(|error| self.unread(path, error))?;
                 Box::new(io::BufReader::with_capacity(READ_BYTES, file))
@@ -193,7 +193,7 @@ impl Output {
 
     /// Returns the origin that scans read from.
     pub(crate) fn origin(&self) -> Result<Origin> {
-        Ok(match &self.place {
+        Ok(match &self.location {
             OutputLocation::Folder(folder) => {
                 Origin::parse(&folder.to_string_lossy(), &[], &RequestOptions::default())?
             }
@@ -253,8 +253,8 @@ impl Read for BlockingObjectReader {
         }
 
         let some = self.left.split_to(self.left.len().min(buffer.len()));
-        if let Some(place) = buffer.get_mut(..some.len()) {
-            place.copy_from_slice(&some);
+        if let Some(front) = buffer.get_mut(..some.len()) {
+            front.copy_from_slice(&some);
         }
         Ok(some.len())
     }

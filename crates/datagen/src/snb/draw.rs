@@ -26,7 +26,7 @@ pub(super) struct ColumnRandom {
 
 impl ColumnRandom {
     pub(super) fn new(seed: u64, drawn: RandomColumn) -> Self {
-        let place = match drawn {
+        let stream = match drawn {
             RandomColumn::FirstName => 0,
             RandomColumn::LastName => 1,
             RandomColumn::Age => 2,
@@ -34,7 +34,7 @@ impl ColumnRandom {
             RandomColumn::Destination(edges) => 4 * edges + 5,
             RandomColumn::Date(edges) => 4 * edges + 6,
         };
-        Self { start: hash(hash(seed) ^ place) }
+        Self { start: hash(hash(seed) ^ stream) }
     }
 
     /// Returns a number below `count` for a row, which is counted from 0.

@@ -147,12 +147,12 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// Builds a dictionary of few words, each stored at few addresses: a word at a known address need not be read.
 struct WordDictionaryBuilder {
-    places: Vec<WordCacheSlot>,
+    slots: Vec<WordCacheSlot>,
     codes: Vec<u8>,
     texts: Vec<&'static str>,
 }
 
-const PLACES: usize = 64;
+const CACHE_SLOTS: usize = 64;
 
 #[derive(Clone, Copy, Default)]
 struct WordCacheSlot {
@@ -163,7 +163,7 @@ struct WordCacheSlot {
 
 impl Default for WordDictionaryBuilder {
     fn default() -> Self {
-        Self { places: vec![WordCacheSlot::default(); PLACES], codes: Vec::new(), texts: Vec::new() }
+        Self { slots: vec![WordCacheSlot::default(); CACHE_SLOTS], codes: Vec::new(), texts: Vec::new() }
     }
 }
 
@@ -171,25 +171,25 @@ impl WordDictionaryBuilder {
     fn push(&mut self, text: &'static str) {
         let address = text.as_ptr() as usize;
         let length = text.len();
-        let at = (address ^ address >> 6) % PLACES;
-        let known = self.places.get(at).filter(|place| place.address == address && place.length == length);
+        let at = (address ^ address >> 6) % CACHE_SLOTS;
+        let known = self.slots.get(at).filter(|slot| slot.address == address && slot.length == length);
         let code = match known {
-            Some(place) => place.code,
+            Some(slot) => slot.code,
             None => self.learn(text, at, WordCacheSlot { address, length, code: 0 }),
         };
         self.codes.push(code);
     }
 
     /// Returns the code of a word at an unknown address, or at one whose cache slot was overwritten.
-    fn learn(&mut self, text: &'static str, at: usize, place: WordCacheSlot) -> u8 {
+    fn learn(&mut self, text: &'static str, at: usize, word: WordCacheSlot) -> u8 {
         let known = self.texts.iter().position(|known| *known == text);
         let code = known.unwrap_or_else(|| {
             self.texts.push(text);
             self.texts.len() - 1
         });
         let code = u8::try_from(code).unwrap_or(u8::MAX);
-        if let Some(slot) = self.places.get_mut(at) {
-            *slot = WordCacheSlot { code, ..place };
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = WordCacheSlot { code, ..word };
         }
         code
     }

@@ -6,23 +6,23 @@ use arrow::{array::ArrayRef, datatypes::FieldRef};
 use stylobate_columnar::{Columns, ColumnsUse, FileColumns};
 
 use super::{
+    graph_folder::GraphFolder,
     info::FileType,
-    place::GraphFolder,
     slots::{MAX_SLOTS, OnceCellVec},
 };
 use crate::{Error, Result};
 
 /// Files with the same columns, numbered from 0.
 pub(crate) struct ChunkFiles {
-    place: GraphFolder,
+    folder: GraphFolder,
     file_type: FileType,
     fields: Arc<[FieldRef]>,
     files: OnceCellVec<Box<FileColumns>>,
 }
 
 impl ChunkFiles {
-    pub(crate) fn new(place: GraphFolder, file_type: FileType, fields: Arc<[FieldRef]>) -> Self {
-        Self { place, file_type, fields, files: OnceCellVec::default() }
+    pub(crate) fn new(folder: GraphFolder, file_type: FileType, fields: Arc<[FieldRef]>) -> Self {
+        Self { folder, file_type, fields, files: OnceCellVec::default() }
     }
 
     /// Returns a column of a file if the file is open and the column is cached.
@@ -58,12 +58,12 @@ impl ChunkFiles {
         columns: &[usize],
     ) -> Result<Columns> {
         let open = async {
-            let file = self.place.open(&path, self.file_type, &self.fields).await?;
+            let file = self.folder.open(&path, self.file_type, &self.fields).await?;
             rows.check(file.rows()).map_err(|reason| Error::Data { file: file.name(), reason })?;
             Ok::<_, Error>(Box::new(file))
         };
         // A file written moments ago is not kept open: its columns would never be cached.
-        if !self.place.is_settled(&path).await? {
+        if !self.folder.is_settled(&path).await? {
             return Ok(open.await?.get(columns).await?);
         }
 

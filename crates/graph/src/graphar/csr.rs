@@ -145,8 +145,8 @@ fn sorted(keys: &ArrayRef, vertices: u64) -> Result<(Vec<i64>, Int64Array)> {
     let mut order = vec![0_i64; keys.len()];
     for (row, key) in keys.iter().enumerate() {
         if let Some(next) = next.get_mut(*key as usize) {
-            if let Some(place) = order.get_mut(*next as usize) {
-                *place = row as i64;
+            if let Some(slot) = order.get_mut(*next as usize) {
+                *slot = row as i64;
             }
             *next += 1;
         }

@@ -5,12 +5,12 @@ use std::{collections::HashMap, hash::Hash};
 /// Distinct values, and the position of each.
 pub(super) struct InsertionOrderSet<T> {
     values: Vec<T>,
-    places: HashMap<T, usize>,
+    positions: HashMap<T, usize>,
 }
 
 impl<T> Default for InsertionOrderSet<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), places: HashMap::new() }
+        Self { values: Vec::new(), positions: HashMap::new() }
     }
 }
 
@@ -22,11 +22,11 @@ impl<T: Copy + Eq + Hash> InsertionOrderSet<T> {
             return self.values.len() - 1;
         }
         let next = self.values.len();
-        let place = *self.places.entry(value).or_insert(next);
-        if place == next {
+        let position = *self.positions.entry(value).or_insert(next);
+        if position == next {
             self.values.push(value);
         }
-        place
+        position
     }
 
     pub(super) fn values(&self) -> &[T] {

@@ -19,8 +19,8 @@ use tokio::sync::OnceCell;
 use super::{
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, has_no_nulls, readable},
+    graph_folder::GraphFolder,
     info::{Adjacency, EdgeInfo, Side, Strictness},
-    place::GraphFolder,
     slots::{MAX_SLOTS, OnceCellVec},
     vertex_table::VertexTable,
 };
@@ -50,7 +50,7 @@ impl EdgeColumn {
 
 /// State that all readers of a list share.
 pub(super) struct EdgeList {
-    place: GraphFolder,
+    folder: GraphFolder,
     info: Arc<EdgeInfo>,
     adjacency: Adjacency,
     /// Vertex table of the side that the list is aligned by.
@@ -80,7 +80,7 @@ struct EdgeListFields {
 
 impl EdgeList {
     pub(super) fn new(
-        place: GraphFolder,
+        folder: GraphFolder,
         info: Arc<EdgeInfo>,
         adjacency: Adjacency,
         vertices: Option<Arc<VertexTable>>,
@@ -89,9 +89,9 @@ impl EdgeList {
         let groups = info.groups.iter().map(|group| group.properties.iter().map(readable).collect());
         let fields =
             EdgeListFields { ends: [number(SOURCE), number(DESTINATION)].into(), groups: groups.collect() };
-        let offsets = ChunkFiles::new(place.clone(), adjacency.file_type, [number(OFFSET)].into());
+        let offsets = ChunkFiles::new(folder.clone(), adjacency.file_type, [number(OFFSET)].into());
         Self {
-            place,
+            folder,
             info,
             adjacency,
             vertices,
@@ -134,13 +134,13 @@ impl EdgeList {
             }
         };
 
-        let (count, of_type) = futures::future::try_join(self.place.count(&path), of_type).await?;
+        let (count, of_type) = futures::future::try_join(self.folder.count(&path), of_type).await?;
         match of_type {
             Some((vertices, there_are)) if there_are != count => {
                 let name = &vertices.info().vertex_type;
                 let reason =
                     format!("a count of {count}, where there are {there_are} vertices of type {name}");
-                Err(Error::Data { file: self.place.name(&path), reason })
+                Err(Error::Data { file: self.folder.name(&path), reason })
             }
             _ => Ok(count),
         }
@@ -157,7 +157,7 @@ impl EdgeList {
             return Ok(*count);
         }
         let path = self.info.edge_count_path(&self.adjacency, part);
-        let count = self.edge_counts.get_or_try_make(part, async { self.place.count(&path).await }).await;
+        let count = self.edge_counts.get_or_try_make(part, async { self.folder.count(&path).await }).await;
         count.unwrap_or_else(|| Err(self.no_part(part))).copied()
     }
 
@@ -184,13 +184,13 @@ impl EdgeList {
                     Some(last) => return Err(offsets.disagree(last, edges)),
                     None => {}
                 },
-                Err(Error::Missing { .. }) if self.place.strictness == Strictness::Tolerant => {}
+                Err(Error::Missing { .. }) if self.folder.strictness == Strictness::Tolerant => {}
                 Err(error) => return Err(error),
             }
         }
 
         let next = self.info.adjacency_path(&self.adjacency, part, self.chunks(edges));
-        self.place.ends_before(&next, &self.info.edge_count_path(&self.adjacency, part)).await
+        self.folder.ends_before(&next, &self.info.edge_count_path(&self.adjacency, part)).await
     }
 
     /// Returns the number of chunks that `edges` edges fill.
@@ -200,11 +200,11 @@ impl EdgeList {
 
     /// Returns the name of a chunk's file for errors.
     pub(super) fn chunk_name(&self, part: u64, chunk: u64) -> String {
-        self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
+        self.folder.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
     }
 
     fn offsets_of(&self, part: u64, array: Option<Int64Array>) -> PartOffsets<'_> {
-        PartOffsets { place: &self.place, info: &self.info, adjacency: &self.adjacency, part, array }
+        PartOffsets { folder: &self.folder, info: &self.info, adjacency: &self.adjacency, part, array }
     }
 
     fn no_part(&self, part: u64) -> Error {
@@ -221,7 +221,7 @@ impl EdgeList {
         }
         let make = async {
             let of = |file_type, fields: &Arc<[FieldRef]>| {
-                ChunkFiles::new(self.place.clone(), file_type, fields.clone())
+                ChunkFiles::new(self.folder.clone(), file_type, fields.clone())
             };
             let groups = self.info.groups.iter().zip(&self.fields.groups);
             Ok(Box::new(EdgePartFiles {
@@ -293,7 +293,7 @@ impl EdgeList {
             let arrays = part.ends.get(chunk, path, rows, &ends).await?;
             if !arrays.iter().all(has_no_nulls) {
                 let reason = "an edge without an end".to_owned();
-                return Err(Error::Data { file: self.place.name(&path()), reason });
+                return Err(Error::Data { file: self.folder.name(&path()), reason });
             }
             take(at, arrays);
         }
@@ -325,7 +325,7 @@ impl EdgeList {
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let min_rows = vertices.min(self.part_size()) + 1;
         // The last part may be padded to the size of the others.
-        let rows = match self.place.strictness {
+        let rows = match self.folder.strictness {
             Strictness::Tolerant => ExpectedRowCount::Between(min_rows, self.part_size() + 1),
             Strictness::Strict => ExpectedRowCount::Exactly(min_rows),
         };
@@ -343,7 +343,7 @@ impl EdgeList {
             }
             // A part without edges need not have any files.
             Err(Error::Missing { .. })
-                if self.place.strictness == Strictness::Tolerant && self.edge_count(part).await? == 0 =>
+                if self.folder.strictness == Strictness::Tolerant && self.edge_count(part).await? == 0 =>
             {
                 Ok(self.offsets_of(part, None))
             }
@@ -374,7 +374,7 @@ fn positions(
 
 /// Bounds of the edges of a part's vertices.
 pub(super) struct PartOffsets<'a> {
-    pub(super) place: &'a GraphFolder,
+    pub(super) folder: &'a GraphFolder,
     pub(super) info: &'a EdgeInfo,
     pub(super) adjacency: &'a Adjacency,
     pub(super) part: u64,
@@ -384,7 +384,7 @@ pub(super) struct PartOffsets<'a> {
 
 impl PartOffsets<'_> {
     fn file(&self) -> String {
-        self.place.name(&self.info.offset_path(self.adjacency, self.part))
+        self.folder.name(&self.info.offset_path(self.adjacency, self.part))
     }
 
     /// Returns the number of edges according to the offsets, if these exist.

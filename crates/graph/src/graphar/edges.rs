@@ -74,8 +74,8 @@ impl Edges {
     ///
     /// [`Error::NoSuchProperty`].
     pub fn select<N: AsRef<str>>(mut self, properties: impl IntoIterator<Item = N>) -> Result<Self> {
-        let places = properties.into_iter().map(|name| self.table.property(name.as_ref()));
-        self.properties = places.collect::<Result<_>>()?;
+        let positions = properties.into_iter().map(|name| self.table.property(name.as_ref()));
+        self.properties = positions.collect::<Result<_>>()?;
         Ok(self)
     }
 
@@ -160,7 +160,7 @@ impl Edges {
 
     /// Returns the fields of the selected properties.
     pub(super) fn property_fields(&self) -> impl Iterator<Item = FieldRef> {
-        self.properties.iter().filter_map(|place| match place {
+        self.properties.iter().filter_map(|position| match position {
             EdgeColumn::Property { group, column } => {
                 Some(readable(self.table.info.groups.get(*group)?.properties.get(*column)?))
             }

@@ -11,8 +11,8 @@ use stylobate_storage::{Error as StorageError, ReadThrough};
 use super::{
     edge_list::EdgeList,
     edges::{EdgeTable, Edges},
+    graph_folder::GraphFolder,
     info::{Adjacency, EdgeInfo, GraphFile, GraphInfo, Side, Strictness},
-    place::GraphFolder,
     vertex_table::VertexTable,
     vertices::Vertices,
 };
@@ -103,8 +103,8 @@ impl Graph {
         let (vertices, edges) =
             futures::future::try_join(read(file.vertex_files()), read(file.edge_files())).await?;
         let info = file.with(vertices, edges)?;
-        let place = here.data(&info, options.prefix).await?;
-        Ok(Self { inner: Arc::new(GraphInner::new(name, place, info)) })
+        let data_folder = here.data(&info, options.prefix).await?;
+        Ok(Self { inner: Arc::new(GraphInner::new(name, data_folder, info)) })
     }
 
     /// Returns the name of the graph's file.
@@ -152,12 +152,12 @@ impl Graph {
 }
 
 impl GraphInner {
-    fn new(file_name: String, place: GraphFolder, info: GraphInfo) -> Self {
-        let vertices = info.vertices.iter().map(|info| VertexTable::new(place.clone(), info.clone()));
+    fn new(file_name: String, folder: GraphFolder, info: GraphInfo) -> Self {
+        let vertices = info.vertices.iter().map(|info| VertexTable::new(folder.clone(), info.clone()));
         let vertices: Vec<Arc<VertexTable>> = vertices.map(Arc::new).collect();
         let table = |info: &_| {
             let info = Arc::new(Clone::clone(info));
-            let lists = lists_of(&place, &info, &vertices);
+            let lists = lists_of(&folder, &info, &vertices);
             Arc::new(EdgeTable { info, lists })
         };
         let edges = info.edges.iter().map(table).collect();
@@ -165,14 +165,14 @@ impl GraphInner {
     }
 }
 
-fn lists_of(place: &GraphFolder, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTable>]) -> Vec<Arc<EdgeList>> {
+fn lists_of(folder: &GraphFolder, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTable>]) -> Vec<Arc<EdgeList>> {
     let list = |list: &Adjacency| {
         let aligned_by = match list.order.aligned_by() {
             Side::Source => &info.src_type,
             Side::Dest => &info.dst_type,
         };
         let vertices = vertices.iter().find(|table| table.info().vertex_type == *aligned_by).cloned();
-        Arc::new(EdgeList::new(place.clone(), info.clone(), list.clone(), vertices))
+        Arc::new(EdgeList::new(folder.clone(), info.clone(), list.clone(), vertices))
     };
     info.adjacencies.iter().map(list).collect()
 }
@@ -208,9 +208,9 @@ impl GraphFolder {
     }
 }
 
-async fn text_of(place: &GraphFolder, file: &str) -> Result<String> {
-    let text = String::from_utf8(place.read(file).await?);
-    let not_text = |_| Error::Data { file: place.name(file), reason: "text that is not UTF-8".to_owned() };
+async fn text_of(folder: &GraphFolder, file: &str) -> Result<String> {
+    let text = String::from_utf8(folder.read(file).await?);
+    let not_text = |_| Error::Data { file: folder.name(file), reason: "text that is not UTF-8".to_owned() };
     text.map_err(not_text)
 }
 

@@ -11,9 +11,9 @@ mod distinct;
 mod edge_list;
 mod edges;
 mod graph;
+mod graph_folder;
 mod info;
 mod neighbors;
-mod place;
 mod slots;
 mod vertex_table;
 mod vertices;
@@ -24,7 +24,7 @@ pub(crate) use self::{
     ahead::ahead,
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls, with_microseconds},
-    place::GraphFolder,
+    graph_folder::GraphFolder,
     write::{KeyInsertError, VertexKeyIndex, WrittenAdjacencyList, unwritable},
 };
 pub use self::{

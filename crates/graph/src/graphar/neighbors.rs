@@ -219,18 +219,18 @@ impl OrderedNeighborReader<'_> {
     async fn by_windows(&self, few: NeighborRuns, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
         let NeighborRuns { chunks, mut runs } = few;
         let mut order: Vec<usize> = (0..chunks.values().len()).collect();
-        order.sort_by_key(|place| chunks.values().get(*place));
+        order.sort_by_key(|chunk| chunks.values().get(*chunk));
         let chunks: Vec<(u64, u64)> =
-            order.iter().filter_map(|place| chunks.values().get(*place).copied()).collect();
+            order.iter().filter_map(|chunk| chunks.values().get(*chunk).copied()).collect();
 
-        let mut places = vec![0; order.len()];
-        for (at, place) in order.into_iter().enumerate() {
-            if let Some(to) = places.get_mut(place) {
-                *to = at;
+        let mut ranks = vec![0; order.len()];
+        for (rank, chunk) in order.into_iter().enumerate() {
+            if let Some(to) = ranks.get_mut(chunk) {
+                *to = rank;
             }
         }
 
-        runs.iter_mut().for_each(|run| run.chunk = places.get(run.chunk).copied().unwrap_or(run.chunk));
+        runs.iter_mut().for_each(|run| run.chunk = ranks.get(run.chunk).copied().unwrap_or(run.chunk));
         runs.sort_by_key(|run| run.chunk);
         let mut done: Vec<RecordBatch> = Vec::new();
         let windows = runs.chunk_by_mut(|a, b| a.chunk / GATHER_WINDOW == b.chunk / GATHER_WINDOW);
@@ -303,18 +303,18 @@ impl EdgeList {
     async fn part_positions(&self, vertices: &[i64]) -> Result<Vec<(u64, u64)>> {
         let count = self.vertex_count().await?;
         let size = self.part_size();
-        let place = |vertex: &i64| match u64::try_from(*vertex) {
+        let position = |vertex: &i64| match u64::try_from(*vertex) {
             Ok(index) if index < count => Ok((index / size, index % size)),
             _ => Err(Error::OutOfRange { of: "vertices".to_owned(), index: *vertex, count }),
         };
-        vertices.iter().map(place).collect()
+        vertices.iter().map(position).collect()
     }
 
     /// Returns the part of each vertex, and the rows of its edges in it.
     async fn ranges(&self, vertices: &[i64]) -> Result<Vec<(u64, Range<u64>)>> {
-        let places = self.part_positions(vertices).await?;
+        let positions = self.part_positions(vertices).await?;
         let mut parts: InsertionOrderSet<u64> = InsertionOrderSet::default();
-        let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.insert(*part)).collect();
+        let part_of: Vec<usize> = positions.iter().map(|(part, _)| parts.insert(*part)).collect();
         let offsets: Vec<PartOffsets<'_>> = match parts.values() {
             [one] => vec![self.offsets(*one).await?],
             several => {
@@ -331,7 +331,7 @@ impl EdgeList {
             let rows = offsets.get(*of).map(|offsets| offsets.of(*vertex));
             Ok((*part, rows.transpose()?.unwrap_or_default()))
         };
-        places.iter().zip(&part_of).map(range).collect()
+        positions.iter().zip(&part_of).map(range).collect()
     }
 }
 

@@ -13,14 +13,14 @@ use tokio::sync::OnceCell;
 use super::{
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{INDEX, readable},
+    graph_folder::GraphFolder,
     info::{FileType, VertexInfo},
-    place::GraphFolder,
 };
 use crate::{Error, Result};
 
 /// State that all readers of one vertex type share.
 pub(super) struct VertexTable {
-    place: GraphFolder,
+    folder: GraphFolder,
     info: VertexInfo,
     count: OnceCell<u64>,
     /// Set once the files are verified to hold no more vertices than the count.
@@ -40,7 +40,7 @@ pub(super) struct PropertyColumnIndex {
 }
 
 impl VertexTable {
-    pub(super) fn new(place: GraphFolder, info: VertexInfo) -> Self {
+    pub(super) fn new(folder: GraphFolder, info: VertexInfo) -> Self {
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, true));
         let mut properties: Vec<FieldRef> = Vec::new();
         let mut groups = Vec::with_capacity(info.groups.len());
@@ -48,14 +48,14 @@ impl VertexTable {
             let fields: Vec<FieldRef> = group.properties.iter().map(readable).collect();
             properties.extend(fields.iter().cloned());
             let fields = std::iter::once(index.clone()).chain(fields).collect();
-            groups.push(ChunkFiles::new(place.clone(), group.file_type, fields));
+            groups.push(ChunkFiles::new(folder.clone(), group.file_type, fields));
         }
 
         let labels = info.labels.iter().map(|label| Arc::new(Field::new(label, DataType::Boolean, true)));
         let labels: Vec<FieldRef> = labels.collect();
-        let labels = ChunkFiles::new(place.clone(), FileType::Parquet, labels.into());
+        let labels = ChunkFiles::new(folder.clone(), FileType::Parquet, labels.into());
         let schema = Arc::new(Schema::new(properties));
-        Self { place, info, count: OnceCell::new(), ends: OnceCell::new(), groups, labels, schema }
+        Self { folder, info, count: OnceCell::new(), ends: OnceCell::new(), groups, labels, schema }
     }
 
     pub(super) fn info(&self) -> &VertexInfo {
@@ -68,7 +68,7 @@ impl VertexTable {
 
     /// Returns the number of vertices, read once.
     pub(super) async fn count(&self) -> Result<u64> {
-        let read = || async { self.place.count(&self.info.count_path()).await };
+        let read = || async { self.folder.count(&self.info.count_path()).await };
         Ok(*self.count.get_or_try_init(read).await?)
     }
 
@@ -80,7 +80,7 @@ impl VertexTable {
             return Ok(());
         };
         let next = || self.info.chunk_path(group, self.info.chunks(count));
-        let look = || async { self.place.ends_before(&next(), &self.info.count_path()).await };
+        let look = || async { self.folder.ends_before(&next(), &self.info.count_path()).await };
         self.ends.get_or_try_init(look).await.copied()
     }
 

@@ -40,7 +40,7 @@ struct BoundVertexFilter {
     rows: RowFilter,
     predicate: Predicate,
     /// Properties that the predicate reads.
-    places: Vec<PropertyColumnIndex>,
+    columns: Vec<PropertyColumnIndex>,
 }
 
 /// Filter of vertices by labels.
@@ -53,7 +53,7 @@ pub enum LabelFilter {
 }
 
 struct BoundLabelFilter {
-    places: Vec<usize>,
+    positions: Vec<usize>,
     all: bool,
 }
 
@@ -84,8 +84,8 @@ impl Vertices {
     ///
     /// [`Error::NoSuchProperty`].
     pub fn select<N: AsRef<str>>(mut self, properties: impl IntoIterator<Item = N>) -> Result<Self> {
-        let places = properties.into_iter().map(|name| self.table.property(name.as_ref()));
-        self.selected = places.collect::<Result<_>>()?;
+        let columns = properties.into_iter().map(|name| self.table.property(name.as_ref()));
+        self.selected = columns.collect::<Result<_>>()?;
         Ok(self)
     }
 
@@ -103,8 +103,8 @@ impl Vertices {
         let schema = self.table.schema();
         let rows = RowFilter::new(&predicate, schema)?;
         let names = rows.columns().into_iter().map(|at| self.table.property(schema.field(at).name()));
-        let places = names.collect::<Result<_>>()?;
-        self.filter = Some(Arc::new(BoundVertexFilter { rows, places, predicate }));
+        let columns = names.collect::<Result<_>>()?;
+        self.filter = Some(Arc::new(BoundVertexFilter { rows, columns, predicate }));
         Ok(self)
     }
 
@@ -118,8 +118,8 @@ impl Vertices {
             LabelFilter::Any(names) => (names, false),
             LabelFilter::All(names) => (names, true),
         };
-        let places = names.iter().map(|name| self.table.label(name)).collect::<Result<_>>()?;
-        self.labels = Some(Arc::new(BoundLabelFilter { places, all }));
+        let positions = names.iter().map(|name| self.table.label(name)).collect::<Result<_>>()?;
+        self.labels = Some(Arc::new(BoundLabelFilter { positions, all }));
         Ok(self)
     }
 
@@ -142,8 +142,8 @@ impl Vertices {
     pub fn schema(&self) -> SchemaRef {
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
         let groups = &self.table.info().groups;
-        let properties = self.selected.iter().filter_map(|place| {
-            let property = groups.get(place.group)?.properties.get(place.column - 1)?;
+        let properties = self.selected.iter().filter_map(|selected| {
+            let property = groups.get(selected.group)?.properties.get(selected.column - 1)?;
             Some(super::columns::readable(property))
         });
         Arc::new(Schema::new(std::iter::once(index).chain(properties).collect::<Vec<_>>()))
@@ -171,8 +171,8 @@ impl Vertices {
         let first = chunk.checked_mul(self.chunk_size())?;
         let rows = count.checked_sub(first).filter(|rest| *rest > 0)?.min(self.chunk_size()) as usize;
         let mut columns = Columns::new();
-        for place in &self.selected {
-            columns.push(self.table.cached(chunk, *place)?);
+        for column in &self.selected {
+            columns.push(self.table.cached(chunk, *column)?);
         }
         Some(VertexChunk { first, rows, columns })
     }
@@ -189,7 +189,7 @@ impl Vertices {
     pub async fn passing(&self, chunk: u64) -> Result<Option<BooleanBuffer>> {
         let mut passing = None;
         if let Some(filter) = &self.filter {
-            let columns = self.table.load(chunk, &filter.places).await?;
+            let columns = self.table.load(chunk, &filter.columns).await?;
             let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
             passing = Some(filter.rows.passing(&columns, rows)?);
         }
@@ -206,7 +206,7 @@ impl Vertices {
 
     async fn labelled(&self, labels: &BoundLabelFilter, chunk: u64) -> Result<BooleanBuffer> {
         let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
-        let mut has = self.table.labels(chunk, &labels.places).await?.into_iter();
+        let mut has = self.table.labels(chunk, &labels.positions).await?.into_iter();
         let Some(first) = has.next() else {
             return Ok(if labels.all {
                 BooleanBuffer::new_set(rows)
@@ -321,14 +321,14 @@ impl Vertices {
         }
 
         let taken = concat_batches(&self.schema(), &taken).map_err(gathering)?;
-        let mut places = vec![0_u64; by_chunk.len()];
-        for (place, (at, _)) in by_chunk.iter().enumerate() {
-            if let Some(to) = places.get_mut(*at) {
-                *to = place as u64;
+        let mut indices = vec![0_u64; by_chunk.len()];
+        for (position, (at, _)) in by_chunk.iter().enumerate() {
+            if let Some(to) = indices.get_mut(*at) {
+                *to = position as u64;
             }
         }
 
-        take_record_batch(&taken, &UInt64Array::from(places)).map_err(gathering)
+        take_record_batch(&taken, &UInt64Array::from(indices)).map_err(gathering)
     }
 
     async fn gather(&self, indexes: &[i64], chunks: &[u64], rows: &[(usize, usize)]) -> Result<RecordBatch> {

@@ -198,11 +198,11 @@ pub(crate) struct PropertyGroupFiles {
 
 impl PropertyGroupFiles {
     /// Opens stored groups for reading these fields. Other properties are not read.
-    pub(super) fn open_all(place: &GraphFolder, groups: &[BaseGroupInfo], fields: &[FieldRef]) -> Vec<Self> {
+    pub(super) fn open_all(folder: &GraphFolder, groups: &[BaseGroupInfo], fields: &[FieldRef]) -> Vec<Self> {
         let field = |name: &String| fields.iter().find(|field| field.name() == name).cloned();
         let group = |group: &BaseGroupInfo| {
             let fields: Vec<FieldRef> = group.properties.iter().filter_map(field).collect();
-            let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.clone().into());
+            let files = ChunkFiles::new(folder.clone(), FileType::Parquet, fields.clone().into());
             Self { prefix: group.prefix.clone(), fields, files }
         };
         groups.iter().map(group).collect()

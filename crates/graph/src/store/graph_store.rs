@@ -55,15 +55,15 @@ impl GraphStore {
         options: StoreOptions,
     ) -> BoxFuture<'static, Result<Self>> {
         match open_folder(cache, source) {
-            Ok(place) => Self::create_at(place, schema, options),
+            Ok(folder) => Self::create_at(folder, schema, options),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
-    #[tracing::instrument(name = "store_create", level = "debug", skip_all, fields(store = place.name("")))]
+    #[tracing::instrument(name = "store_create", level = "debug", skip_all, fields(store = folder.name("")))]
     #[boxed]
-    async fn create_at(place: GraphFolder, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(StoreCore::new(place, options)?);
+    async fn create_at(folder: GraphFolder, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(StoreCore::new(folder, options)?);
         let mut record = VersionRecord {
             format: FORMAT,
             version: 0,
@@ -103,15 +103,15 @@ impl GraphStore {
         options: StoreOptions,
     ) -> BoxFuture<'static, Result<Self>> {
         match open_folder(cache, source) {
-            Ok(place) => Self::open_at(place, options),
+            Ok(folder) => Self::open_at(folder, options),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
-    #[tracing::instrument(name = "store_open", level = "debug", skip_all, fields(store = place.name("")))]
+    #[tracing::instrument(name = "store_open", level = "debug", skip_all, fields(store = folder.name("")))]
     #[boxed]
-    async fn open_at(place: GraphFolder, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(StoreCore::new(place, options)?);
+    async fn open_at(folder: GraphFolder, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(StoreCore::new(folder, options)?);
         let nothing =
             || Error::NoSuchStore { store: core.name(), reason: "there is no graph store".to_owned() };
         let newest = core.log.list(None).await?.pop().ok_or_else(nothing)?;

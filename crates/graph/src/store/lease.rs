@@ -39,7 +39,7 @@ const MAX_STEP: Duration = Duration::from_secs(60);
 
 /// Lease that is renewed as long as it is held.
 pub(crate) struct Lease {
-    place: LeaseFile,
+    file: LeaseFile,
     term: Arc<Mutex<LeaseTerm>>,
     renewing: JoinHandle<()>,
     is_over: bool,
@@ -126,12 +126,12 @@ pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
 impl StoreCore {
     /// Takes a lease: from now on garbage collection keeps files that no version refers to.
     pub(super) async fn lease(&self) -> Result<Lease> {
-        let path = self.place.path(&format!("{FOLDER}/{}", uuid7()))?;
-        let place = LeaseFile { store: self.place.store.clone(), path };
+        let path = self.folder.path(&format!("{FOLDER}/{}", uuid7()))?;
+        let file = LeaseFile { store: self.folder.store.clone(), path };
         let term = Arc::new(Mutex::new(LeaseTerm::new(SteadyInstant::now(), now_ms())));
-        place.renew().await?;
-        let renewing = tokio::spawn(place.clone().keep_renewed(term.clone()));
-        Ok(Lease { place, term, renewing, is_over: false })
+        file.renew().await?;
+        let renewing = tokio::spawn(file.clone().keep_renewed(term.clone()));
+        Ok(Lease { file, term, renewing, is_over: false })
     }
 }
 
@@ -149,7 +149,7 @@ impl Lease {
     /// Splits a listing of leases into the store's time of this lease, in milliseconds since 1970, and the leases of
     /// others.
     pub(super) fn among(&self, mut listed: Vec<ObjectMeta>) -> Result<(i64, Vec<ObjectMeta>)> {
-        let found = listed.iter().position(|lease| lease.location == self.place.path);
+        let found = listed.iter().position(|lease| lease.location == self.file.path);
         let own = found.map(|at| listed.swap_remove(at));
         let own =
             own.ok_or_else(|| self.conflict("it is not listed, or was removed: try again".to_owned()))?;
@@ -160,11 +160,11 @@ impl Lease {
     pub(super) async fn end(mut self) {
         self.is_over = true;
         self.renewing.abort();
-        self.place.remove().await;
+        self.file.remove().await;
     }
 
     fn conflict(&self, reason: String) -> Error {
-        Error::Conflict { object: self.place.path.to_string(), reason }
+        Error::Conflict { object: self.file.path.to_string(), reason }
     }
 }
 
@@ -172,8 +172,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.renewing.abort();
         if let Some(runtime) = tokio::runtime::Handle::try_current().ok().filter(|_| !self.is_over) {
-            let place = self.place.clone();
-            runtime.spawn(async move { place.remove().await });
+            let file = self.file.clone();
+            runtime.spawn(async move { file.remove().await });
         }
     }
 }

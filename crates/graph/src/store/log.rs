@@ -23,7 +23,7 @@ const DIGITS: usize = 20;
 
 /// Log of a store.
 pub(crate) struct VersionLog {
-    place: GraphFolder,
+    folder: GraphFolder,
     sinks: Sinks,
     /// Destination of files. In a local folder also of records, which the sinks rename into place and make durable.
     root: Destination,
@@ -55,15 +55,15 @@ impl VersionLog {
     /// # Errors
     ///
     /// [`Error::Data`] if the location cannot be a path of a store.
-    pub(crate) fn new(place: GraphFolder, durability: Durability) -> Result<Self> {
+    pub(crate) fn new(folder: GraphFolder, durability: Durability) -> Result<Self> {
         let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
-        let root = Destination::in_origin(place.store.origin(), &place.path("")?);
-        Ok(Self { place, sinks, root, records: OpenSegments::default() })
+        let root = Destination::in_origin(folder.store.origin(), &folder.path("")?);
+        Ok(Self { folder, sinks, root, records: OpenSegments::default() })
     }
 
     /// Returns the name of a record for errors.
     pub(crate) fn name(&self, version: u64) -> String {
-        self.place.name(&file_name(version))
+        self.folder.name(&file_name(version))
     }
 
     /// Lists the existing versions, ascending; only those after `after` if given. Costs one listing.
@@ -72,10 +72,10 @@ impl VersionLog {
     }
 
     async fn list_now(&self, after: Option<u64>) -> Result<Vec<ListedRecord>> {
-        let store = self.place.store.origin().store().clone();
-        let folder = self.place.path("_log")?;
+        let store = self.folder.store.origin().store().clone();
+        let folder = self.folder.path("_log")?;
         let listing = match after {
-            Some(version) => store.list_with_offset(Some(&folder), &self.place.path(&file_name(version))?),
+            Some(version) => store.list_with_offset(Some(&folder), &self.folder.path(&file_name(version))?),
             None => store.list(Some(&folder)),
         };
         let mut listed: Vec<ListedRecord> = listing
@@ -103,7 +103,7 @@ impl VersionLog {
     }
 
     async fn read_anew(&self, version: u64) -> Result<VersionRecord> {
-        let bytes = self.place.read(&file_name(version)).await?;
+        let bytes = self.folder.read(&file_name(version)).await?;
         let record = parse(&bytes, version);
         record.map_err(|corrupt| Error::Data { file: self.name(version), reason: corrupt.to_string() })
     }
@@ -144,7 +144,7 @@ impl VersionLog {
     }
 
     async fn create(&self, version: u64, bytes: Bytes) -> Result<()> {
-        let path = self.place.path(&file_name(version))?;
+        let path = self.folder.path(&file_name(version))?;
         if let Destination::File(folder) = &self.root {
             let file = folder.join(file_name(version));
             let mut sink = self.sinks.file(&file, Overwrite::Refuse).await?;
@@ -154,7 +154,7 @@ impl VersionLog {
         }
 
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        let put = self.place.store.put_opts(&path, PutPayload::from(bytes), options).await;
+        let put = self.folder.store.put_opts(&path, PutPayload::from(bytes), options).await;
         put.map(drop).map_err(|error| StorageError::from_write(path.as_ref(), error).into())
     }
 

@@ -38,7 +38,7 @@ use crate::{Error, Result, graphar::GraphFolder};
 /// State of an open store that does not depend on the version.
 pub(crate) struct StoreCore {
     /// Folder of all files except records. Each file is written once, under a unique name.
-    pub(crate) place: GraphFolder,
+    pub(crate) folder: GraphFolder,
     pub(crate) options: StoreOptions,
     pub(crate) log: VersionLog,
     pub(crate) vertex_bases: OpenSegments<String, Budgeted<VertexBase>>,
@@ -51,10 +51,10 @@ pub(crate) struct StoreCore {
 }
 
 impl StoreCore {
-    pub(crate) fn new(place: GraphFolder, options: StoreOptions) -> Result<Self> {
-        let log = VersionLog::new(place.clone(), options.durability)?;
+    pub(crate) fn new(folder: GraphFolder, options: StoreOptions) -> Result<Self> {
+        let log = VersionLog::new(folder.clone(), options.durability)?;
         Ok(Self {
-            place: place.of_final_files(),
+            folder: folder.of_final_files(),
             options,
             log,
             vertex_bases: OpenSegments::default(),
@@ -69,12 +69,12 @@ impl StoreCore {
 
     /// Returns the name of the store for errors.
     pub(crate) fn name(&self) -> String {
-        self.place.name("").trim_end_matches('/').to_owned()
+        self.folder.name("").trim_end_matches('/').to_owned()
     }
 
     /// Charges an open segment to the budget of the cache.
     fn budgeted<T: MemoryFootprint>(&self, open: T) -> Budgeted<T> {
-        Budgeted::new(&self.place.cache, open)
+        Budgeted::new(&self.folder.cache, open)
     }
 
     fn wrong(&self, at: &DataLocation, corrupt: impl Into<Corrupt>) -> Error {
@@ -82,16 +82,16 @@ impl StoreCore {
             DataLocation::Inline { version, slot } => {
                 (self.log.name(*version), format!("inline data {slot}: "))
             }
-            DataLocation::File { path } => (self.place.name(path), String::new()),
+            DataLocation::File { path } => (self.folder.name(path), String::new()),
         };
         Error::Data { file, reason: format!("{slot}{}", corrupt.into()) }
     }
 
     /// Lists all files in a folder.
     pub(crate) async fn listed(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
-        let path = self.place.path(folder)?;
+        let path = self.folder.path(folder)?;
         let failed = |error| StorageError::from_origin(path.as_ref(), error);
-        Ok(self.place.store.origin().store().list(Some(&path)).try_collect().await.map_err(failed)?)
+        Ok(self.folder.store.origin().store().list(Some(&path)).try_collect().await.map_err(failed)?)
     }
 
     /// Decodes inline data while its record is in memory.
@@ -111,7 +111,7 @@ impl StoreCore {
     async fn rows(&self, at: &DataLocation, rows: u64, fields: &Arc<[FieldRef]>) -> Result<DeltaRows> {
         let opened = match at {
             DataLocation::Inline { .. } => self.inline(at, DeltaRows::from_text).await?,
-            DataLocation::File { path } => DeltaRows::open(&self.place, path, fields).await?,
+            DataLocation::File { path } => DeltaRows::open(&self.folder, path, fields).await?,
         };
         if let Some(field) = opened.unlike(fields) {
             return Err(self.wrong(at, format!("column {} is no {}", field.name(), field.data_type())));
@@ -132,7 +132,7 @@ impl StoreCore {
             match at {
                 DataLocation::Inline { .. } => self.inline(at, DeletionSet::from_text).await,
                 DataLocation::File { path } => {
-                    let bytes = self.place.read(path).await?;
+                    let bytes = self.folder.read(path).await?;
                     DeletionSet::from_bytes(&bytes).map_err(|corrupt| self.wrong(at, corrupt))
                 }
             }
@@ -186,12 +186,12 @@ impl StoreCore {
     }
 
     async fn vertex_base(&self, of: &VertexType, info: &VertexBaseInfo) -> Result<Arc<Budgeted<VertexBase>>> {
-        let open = async { Ok(self.budgeted(VertexBase::open(&self.place, info, &of.fields()))) };
+        let open = async { Ok(self.budgeted(VertexBase::open(&self.folder, info, &of.fields()))) };
         self.vertex_bases.get(info.path.clone(), open).await
     }
 
     async fn edge_base(&self, of: &EdgeType, info: &EdgeBaseInfo) -> Result<Arc<Budgeted<EdgeBase>>> {
-        let open = async { Ok(self.budgeted(EdgeBase::open(&self.place, info, &of.fields()))) };
+        let open = async { Ok(self.budgeted(EdgeBase::open(&self.folder, info, &of.fields()))) };
         self.edge_bases.get(info.path.clone(), open).await
     }
 

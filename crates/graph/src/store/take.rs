@@ -36,7 +36,7 @@ pub(super) type ChunkRow = (u32, u32);
 pub(crate) struct ChunkInterner {
     numbers: SmallVec<[u64; 8]>,
     /// Position of each chunk, by its number; not allocated for few requests.
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 /// Maximum number of chunks for a linear search.
@@ -46,27 +46,27 @@ const NONE: u32 = u32::MAX;
 impl ChunkInterner {
     /// Returns an interner for `names` requests of chunks with numbers below `end`.
     pub(super) fn new(names: usize, end: u64) -> Self {
-        let places = if names > MAX_LINEAR_SEARCH && end > 1 {
+        let positions = if names > MAX_LINEAR_SEARCH && end > 1 {
             vec![NONE; usize::try_from(end).unwrap_or(0)]
         } else {
             Vec::new()
         };
-        Self { numbers: SmallVec::new(), places }
+        Self { numbers: SmallVec::new(), positions }
     }
 
     /// Returns the position of a chunk among those requested, appending it if it is new.
     #[inline]
     pub(super) fn insert(&mut self, number: u64) -> usize {
-        if let Some(place) = self.places.get_mut(number as usize) {
-            if *place == NONE {
-                *place = self.numbers.len() as u32;
+        if let Some(position) = self.positions.get_mut(number as usize) {
+            if *position == NONE {
+                *position = self.numbers.len() as u32;
                 self.numbers.push(number);
             }
-            return *place as usize;
+            return *position as usize;
         }
 
         match self.numbers.iter().position(|known| *known == number) {
-            Some(place) => place,
+            Some(position) => position,
             None => {
                 self.numbers.push(number);
                 self.numbers.len() - 1
@@ -85,11 +85,11 @@ pub(super) fn rows_by_chunk(rows: &[ChunkRow], chunks: usize) -> (Vec<Vec<ChunkR
     let mut shares: Vec<Vec<ChunkRow>> = vec![Vec::new(); chunks];
     let left = rows.iter().map(|(chunk, row)| {
         let share = shares.get_mut(*chunk as usize);
-        let place = share.map_or(0, |share| {
+        let position = share.map_or(0, |share| {
             share.push((0, *row));
             share.len() - 1
         });
-        (*chunk, place as u32)
+        (*chunk, position as u32)
     });
 
     let left = left.collect();
@@ -387,8 +387,9 @@ mod tests {
     fn chunks_are_numbered_as_they_are_first_named_whether_few_or_many() {
         for names in [4, 400] {
             let mut chunks = ChunkInterner::new(names, 100);
-            let places: Vec<usize> = [7, 3, 7, 99, 3].into_iter().map(|chunk| chunks.insert(chunk)).collect();
-            assert_eq!((places, chunks.numbers()), (vec![0, 1, 0, 2, 1], &[7, 3, 99][..]));
+            let positions: Vec<usize> =
+                [7, 3, 7, 99, 3].into_iter().map(|chunk| chunks.insert(chunk)).collect();
+            assert_eq!((positions, chunks.numbers()), (vec![0, 1, 0, 2, 1], &[7, 3, 99][..]));
         }
     }
 }

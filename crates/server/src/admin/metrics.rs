@@ -353,7 +353,7 @@ impl MetricsSnapshot {
             (
                 "column_streamed_units",
                 "Row groups and stripes read past the cache for want of memory",
-                columns.streamed_units,
+                columns.streamed_row_groups,
             ),
         ] {
             lone_counter(encoder, name, help, value)?;

@@ -8,7 +8,7 @@ impl NodeSettings {
     pub(super) fn check(&self, provenance: &dyn Fn(Setting) -> Provenance) -> Result<()> {
         let stronger = |one, other| match provenance(one) {
             Provenance::Default => provenance(other),
-            place => place,
+            given => given,
         };
 
         let doors = [

@@ -62,9 +62,9 @@ impl NodeSettings {
         let mut sources = self.node_list_sources(provenance)?.into_iter();
         let Some((setting, nodes)) = sources.next() else {
             let given = [Setting::ClusterId, Setting::ClusterListen, Setting::ClusterNodes].map(provenance);
-            let given = given.into_iter().find(|place| *place != Provenance::Default);
+            let given = given.into_iter().find(|source| *source != Provenance::Default);
             return match given.or(secret.map(|secret| secret.given().from.clone())) {
-                Some(place) => place.error(format!("a cluster needs a list of its nodes: give {SOURCES}")),
+                Some(source) => source.error(format!("a cluster needs a list of its nodes: give {SOURCES}")),
                 None => Ok(None),
             };
         };

@@ -31,10 +31,10 @@ impl NodeConfig {
     pub fn check_endpoints(&self, door: SocketAddr, env: &dyn Fn(&str) -> Option<String>) -> Result<()> {
         for bucket in &self.buckets {
             let own = endpoints(bucket, env).into_iter().find(|(_, url)| leads_to(url, door));
-            if let Some((place, url)) = own {
+            if let Some((given_by, url)) = own {
                 let bucket = bucket.name.clone();
                 let endpoint = without_credentials(&url);
-                return Err(ServerError::OwnDoor { bucket, endpoint, place });
+                return Err(ServerError::OwnDoor { bucket, endpoint, given_by });
             }
         }
         Ok(())
@@ -136,18 +136,18 @@ mod tests {
     fn the_endpoint_is_the_one_that_the_origin_will_use() {
         let all = |name: &str| Some(format!("http://{name}"));
         let generic = |name: &str| (name == "AWS_ENDPOINT_URL").then(|| "http://generic".to_owned());
-        let places = |bucket: &BucketConfig, env| {
-            endpoints(bucket, env).into_iter().map(|(place, _)| place).collect::<Vec<_>>()
+        let sources = |bucket: &BucketConfig, env| {
+            endpoints(bucket, env).into_iter().map(|(given_by, _)| given_by).collect::<Vec<_>>()
         };
         let mut bucket = BucketConfig::new("lake", "s3://lake");
-        assert_eq!(places(&bucket, &|_| None), [""; 0]);
-        assert_eq!(places(&bucket, &generic), ["env AWS_ENDPOINT_URL"]);
+        assert_eq!(sources(&bucket, &|_| None), [""; 0]);
+        assert_eq!(sources(&bucket, &generic), ["env AWS_ENDPOINT_URL"]);
         bucket.options.insert("Endpoint".to_owned(), "http://there".to_owned());
 
-        assert_eq!(places(&bucket, &generic), ["option Endpoint"]);
-        assert_eq!(places(&bucket, &all), ["env AWS_ENDPOINT_URL_S3"]);
+        assert_eq!(sources(&bucket, &generic), ["option Endpoint"]);
+        assert_eq!(sources(&bucket, &all), ["env AWS_ENDPOINT_URL_S3"]);
         bucket.options.insert("aws_endpoint_url_s3".to_owned(), "http://there".to_owned());
-        assert_eq!(places(&bucket, &all), ["option aws_endpoint_url_s3"]);
+        assert_eq!(sources(&bucket, &all), ["option aws_endpoint_url_s3"]);
     }
 
     #[test]

@@ -113,8 +113,8 @@ impl Layers {
         let secret = layers.iter().rev().find_map(|layer| layer.cluster_secret.as_ref());
         let cluster = settings.cluster(&provenance, secret, env)?;
         if cluster.is_some() && settings.flight.is_some() && ticket_secret.is_none() {
-            let place = secret.map_or(Provenance::Default, |secret| secret.given().from.clone());
-            return place.error(
+            let source = secret.map_or(Provenance::Default, |secret| secret.given().from.clone());
+            return source.error(
                 "a cluster needs one secret for the tickets of all its nodes: give `ticket_secret_file`, \
                  `ticket_secret_env` or `ticket_secret` in [flight], or turn the Flight door off",
             );
@@ -137,8 +137,8 @@ impl Layers {
                 return name.from.error(format!("buckets: there is no bucket {:?}", name.value));
             }
             if let Some(other) = config.access_keys.iter().find(|other| shows_the_same(other, &key)) {
-                let place = entry.token.as_ref().map_or(&entry.from, |token| &token.given().from);
-                return place.error(format!("access keys {} and {} show the same token", other.id, key.id));
+                let source = entry.token.as_ref().map_or(&entry.from, |token| &token.given().from);
+                return source.error(format!("access keys {} and {} show the same token", other.id, key.id));
             }
             report.access_key(entry, &key);
             config.access_keys.push(key);

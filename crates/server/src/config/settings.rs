@@ -386,11 +386,11 @@ impl NodeSettings {
 }
 
 /// Returns the message for an unknown key, with the nearest known one if it is similar.
-pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'static str>) -> String {
+pub(crate) fn unknown_key(key: &str, context: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
     match nearest_name(key, known.iter().copied()) {
-        Some(name) => format!("unknown key `{key}` {place}; did you mean `{name}`?"),
-        None => format!("unknown key `{key}` {place}; known are {}", known.join(", ")),
+        Some(name) => format!("unknown key `{key}` {context}; did you mean `{name}`?"),
+        None => format!("unknown key `{key}` {context}; known are {}", known.join(", ")),
     }
 }
 

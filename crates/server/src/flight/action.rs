@@ -6,8 +6,8 @@ use serde_json::json;
 use tonic::{Code, Status};
 
 use super::{
+    bucket_path::BucketPath,
     error::{from_storage, invalid, status},
-    place::BucketPath,
 };
 use crate::{Action, Node, stats, warm::warm};
 
@@ -40,22 +40,22 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
     match request.r#type.as_str() {
         "warm" => {
             let target = target(request)?;
-            let place = BucketPath::parse(&target.path)?;
-            let bucket = place.open(node, caller, Action::Write)?;
-            let warmed = warm(&bucket.reader, place.within).await;
+            let path = BucketPath::parse(&target.path)?;
+            let bucket = path.open(node, caller, Action::Write)?;
+            let warmed = warm(&bucket.reader, path.within).await;
             let objects = warmed.objects;
             let bytes = warmed.bytes;
             let failed = warmed.failed;
-            tracing::info!(bucket = place.bucket, prefix = place.within, objects, bytes, failed, "warmed");
+            tracing::info!(bucket = path.bucket, prefix = path.within, objects, bytes, failed, "warmed");
             json(&warmed)
         }
         "evict" => {
             let target = target(request)?;
-            let place = BucketPath::parse(&target.path)?;
-            let bucket = place.open(node, caller, Action::Write)?;
-            let evicted = bucket.reader.evict(place.within).await;
-            let objects = evicted.map_err(|error| from_storage(&error, place.bucket))?;
-            tracing::info!(bucket = place.bucket, prefix = place.within, objects, "evicted");
+            let path = BucketPath::parse(&target.path)?;
+            let bucket = path.open(node, caller, Action::Write)?;
+            let evicted = bucket.reader.evict(path.within).await;
+            let objects = evicted.map_err(|error| from_storage(&error, path.bucket))?;
+            tracing::info!(bucket = path.bucket, prefix = path.within, objects, "evicted");
             json(&json!({ "objects": objects }))
         }
         "stats" if node.keys().sees_all(caller) => json(&stats::collect(node)),

@@ -32,8 +32,8 @@ pub(super) struct FlightCall {
 
 /// A read that is listed while it runs, and is recorded in the bucket's read counts at its end.
 pub(super) struct FlightRead {
-    /// Bucket and path, unless it is a query.
-    pub(super) place: Option<(String, String)>,
+    /// Bucket and path; `None` for a query.
+    pub(super) object: Option<(String, String)>,
     pub(super) running: RunningReadGuard,
 }
 
@@ -76,7 +76,7 @@ impl FlightCall {
 
 impl Drop for FlightCall {
     fn drop(&mut self) {
-        if let Some(FlightRead { place: Some((bucket, path)), running }) = &self.read
+        if let Some(FlightRead { object: Some((bucket, path)), running }) = &self.read
             && let Some(bucket) = self.node.bucket(bucket)
         {
             bucket.hot_keys().record(path, running.bytes());

@@ -21,8 +21,8 @@ use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source, Strings};
 use tonic::Status;
 
 use super::{
+    bucket_path::BucketPath,
     error::{BucketNaming, from_scan, invalid},
-    place::BucketPath,
     table_options::{Partitioning, SchemaOption, TypeOption, plain_types},
 };
 use crate::Bucket;
@@ -156,7 +156,7 @@ impl ScanCommand {
     }
 
     fn check(self) -> Result<Self, Status> {
-        self.place()?;
+        self.bucket_path()?;
         if self.filter.as_ref().is_some_and(|filter| filter.len() > MAX_FILTER_BYTES) {
             return Err(invalid(format!("where: longer than {MAX_FILTER_BYTES} bytes")));
         }
@@ -169,7 +169,7 @@ impl ScanCommand {
     }
 
     /// Returns the location of the files.
-    pub(super) fn place(&self) -> Result<BucketPath<'_>, Status> {
+    pub(super) fn bucket_path(&self) -> Result<BucketPath<'_>, Status> {
         BucketPath::parse(&self.path)
     }
 
@@ -188,7 +188,7 @@ impl ScanCommand {
 
     /// Returns the scan request over the bucket's files.
     pub(super) fn request(&self, bucket: &Bucket) -> Result<ScanRequest, Status> {
-        let pattern = self.place()?.within.to_owned();
+        let pattern = self.bucket_path()?.within.to_owned();
         let source = Source::Store { store: bucket.reader.clone(), pattern };
         let mut request = ScanRequest::over([source]).with_dictionary(self.dictionary.0.clone());
         if let Some(StringsOption::View) = self.strings {

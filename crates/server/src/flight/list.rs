@@ -7,8 +7,8 @@ use stylobate_storage::{ListPage, ListRequest};
 use tonic::Status;
 
 use super::{
+    bucket_path::BucketPath,
     error::{from_storage, invalid},
-    place::BucketPath,
 };
 use crate::{Action, Bucket, Node};
 
@@ -48,9 +48,9 @@ pub(super) async fn list(
     }
     let ListCriteria { path } =
         serde_json::from_slice(criteria).map_err(|error| invalid(format!("criteria: {error}")))?;
-    let place = BucketPath::parse(&path)?;
-    let bucket = place.open(node, caller, Action::Read)?;
-    add(bucket, place.within, &mut flights).await?;
+    let path = BucketPath::parse(&path)?;
+    let bucket = path.open(node, caller, Action::Read)?;
+    add(bucket, path.within, &mut flights).await?;
 
     Ok(flights)
 }

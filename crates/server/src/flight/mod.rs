@@ -13,13 +13,13 @@
 //! accept Flight SQL messages.
 
 mod action;
+mod bucket_path;
 mod call;
 mod caller;
 mod command;
 mod encode;
 mod error;
 mod list;
-mod place;
 mod service;
 #[cfg(feature = "sql")]
 mod sql;

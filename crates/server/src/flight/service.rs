@@ -115,7 +115,7 @@ impl FlightDoor {
 
     /// Plans the scan of a command, if the caller may read the bucket.
     async fn plan(&self, caller: Option<&str>, command: &ScanCommand) -> Result<Scan, Status> {
-        let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
+        let bucket = command.bucket_path()?.open(&self.node, caller, Action::Read)?;
         let request = command.request(bucket)?;
         request
             .plan(self.node.columns())
@@ -173,7 +173,7 @@ impl FlightDoor {
             Some(_) => 0,
             None => MAX_ENDPOINTS.min(2 * threads()),
         };
-        let bucket = command.place()?.bucket;
+        let bucket = command.bucket_path()?.bucket;
         let mut tickets: Vec<(Bytes, _)> = Vec::new();
         while max_parts > 0 {
             let mut bytes = 0;
@@ -249,7 +249,7 @@ impl FlightDoor {
         }
 
         let ScanTicket { command, scope } = self.tickets.open(ticket, caller, SystemTime::now())?;
-        let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
+        let bucket = command.bucket_path()?.open(&self.node, caller, Action::Read)?;
         let request = match scope {
             TicketScope::Part(part) => command.request(bucket)?.with_part(*part),
             TicketScope::Whole(schema) => command.request(bucket)?.with_schema(schema),
@@ -264,14 +264,14 @@ impl FlightDoor {
 
     /// Adds a scan to the list of running reads.
     fn listed(&self, scan: &Scan, command: &ScanCommand, caller: Option<&str>) -> Result<FlightRead, Status> {
-        let place = command.place()?;
+        let path = command.bucket_path()?;
         let running = self.node.running_reads().begin(NewRead {
             kind: "scan",
             text: command.text(),
             access_key: caller.map(str::to_owned),
             total_rows: scan.known_rows(),
         });
-        Ok(FlightRead { place: Some((place.bucket.to_owned(), place.within.to_owned())), running })
+        Ok(FlightRead { object: Some((path.bucket.to_owned(), path.within.to_owned())), running })
     }
 
     /// Performs an action, and returns the bodies of its results.

@@ -109,7 +109,7 @@ impl Running {
     /// Returns the number of column chunks that were decoded or read past the cache.
     pub(crate) fn decoded(&self) -> u64 {
         let stats = self.node.columns().stats();
-        stats.decoded_chunks + stats.streamed_units
+        stats.decoded_chunks + stats.streamed_row_groups
     }
 }
 

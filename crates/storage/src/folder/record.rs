@@ -302,11 +302,11 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
         Err(error) => return Err(error.into()),
     }
 
-    let place = beside(root, path, file.metadata()?.ino());
-    let staged = place.with_extension(format!("{:016x}", rand::random::<u64>()));
+    let record_file = beside(root, path, file.metadata()?.ino());
+    let staged = record_file.with_extension(format!("{:016x}", rand::random::<u64>()));
     let mut written = Ok(());
     for _ in 0..MAX_DIRECTORY_ATTEMPTS {
-        written = write_beside(&place, &staged, &json);
+        written = write_beside(&record_file, &staged, &json);
         match &written {
             // Another writer removed the empty folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -326,20 +326,20 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     }
 }
 
-fn write_beside(place: &std::path::Path, staged: &std::path::Path, json: &[u8]) -> io::Result<()> {
-    if let Some(above) = place.parent() {
+fn write_beside(record_file: &std::path::Path, staged: &std::path::Path, json: &[u8]) -> io::Result<()> {
+    if let Some(above) = record_file.parent() {
         std::fs::create_dir_all(above)?;
     }
     std::fs::write(staged, json)?;
-    std::fs::rename(staged, place)
+    std::fs::rename(staged, record_file)
 }
 
 /// Removes the record file for this path and inode. Returns whether it existed.
 pub(super) fn remove_beside(root: &FolderRoot, path: &Path, inode: u64) -> bool {
-    let place = beside(root, path, inode);
-    let is_removed = std::fs::remove_file(&place).is_ok();
+    let record_file = beside(root, path, inode);
+    let is_removed = std::fs::remove_file(&record_file).is_ok();
     if is_removed {
-        for above in place.ancestors().skip(1).take(2) {
+        for above in record_file.ancestors().skip(1).take(2) {
             let _ = std::fs::remove_dir(above);
         }
     }

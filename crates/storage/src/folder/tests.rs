@@ -18,7 +18,7 @@ struct TestFolder {
     _kept: tempfile::TempDir,
 }
 
-fn place() -> TestFolder {
+fn test_folder() -> TestFolder {
     let kept = tempfile::tempdir().unwrap();
     let root = kept.path().canonicalize().unwrap();
     TestFolder { folder: Folder::open_root(&root, false).unwrap(), root, _kept: kept }
@@ -73,7 +73,7 @@ fn list(folder: &Folder, prefix: &str, delimiter: &str, max_keys: usize) -> Vec<
 
 #[tokio::test]
 async fn a_folder_does_what_object_stores_do() {
-    let TestFolder { folder, .. } = &place();
+    let TestFolder { folder, .. } = &test_folder();
     integration::put_get_delete_list(folder).await;
     integration::list_uses_directories_correctly(folder).await;
     integration::list_with_delimiter(folder).await;
@@ -89,7 +89,7 @@ async fn a_folder_does_what_object_stores_do() {
 
 #[tokio::test]
 async fn every_key_is_held_and_listed_in_order() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     let mut keys = [
         "a",
         "a-b",
@@ -134,7 +134,7 @@ async fn every_key_is_held_and_listed_in_order() {
 
 #[tokio::test]
 async fn listings_go_on_anywhere_and_know_any_delimiter() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     for name in ["a/1", "a/2", "a-1", "a-2", "b", "c/d/1", "c/d-e/2", "cc"] {
         put(folder, name).await;
     }
@@ -178,7 +178,7 @@ async fn listings_go_on_anywhere_and_know_any_delimiter() {
 
 #[tokio::test]
 async fn pages_of_a_large_directory_show_each_name_once() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     let names: Vec<String> = (0..2_000).map(|i| format!("d/{i:05}")).collect();
     std::fs::create_dir(root.join("d")).unwrap();
     for name in &names {
@@ -197,7 +197,7 @@ async fn pages_of_a_large_directory_show_each_name_once() {
 
 #[tokio::test]
 async fn headers_and_tags_stay_with_their_object() {
-    let TestFolder { folder, .. } = &place();
+    let TestFolder { folder, .. } = &test_folder();
     let path = key("a/b");
     let kept = KeptHeaders::default();
     kept.set(ETAG, HeaderValue::from_static("\"5d41402abc4b2a76b9719d911017c592\""));
@@ -233,7 +233,7 @@ async fn headers_and_tags_stay_with_their_object() {
 
 #[tokio::test]
 async fn a_file_that_others_wrote_has_no_record() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     let kept = KeptHeaders::default();
     kept.set(ETAG, HeaderValue::from_static("\"kept\""));
     let options = PutOptions { extensions: kept.into_extensions(), ..Default::default() };
@@ -250,7 +250,7 @@ async fn a_file_that_others_wrote_has_no_record() {
 
 #[tokio::test]
 async fn a_file_of_which_only_the_times_were_put_back_is_another_version() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     put(folder, "a").await;
     let before = folder.head(&key("a")).await.unwrap();
     let file = std::fs::File::options().write(true).open(root.join("a")).unwrap();
@@ -271,7 +271,7 @@ async fn a_file_of_which_only_the_times_were_put_back_is_another_version() {
 
 #[tokio::test]
 async fn what_does_not_fit_into_attributes_lies_beside() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     let large = "x".repeat(100_000);
     let mut attributes = Attributes::new();
     attributes.insert(Attribute::Metadata("k".into()), large.into());
@@ -295,7 +295,7 @@ async fn what_does_not_fit_into_attributes_lies_beside() {
 
 #[tokio::test]
 async fn a_write_that_ends_early_leaves_nothing() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     for nameless in [true, false] {
         folder.inner.lacks_nameless_files.store(!nameless, Ordering::Relaxed);
         let mut upload = folder.put_multipart(&key("a/b/c")).await.unwrap();
@@ -317,7 +317,7 @@ async fn a_write_that_ends_early_leaves_nothing() {
 
 #[tokio::test]
 async fn an_upload_in_parts_is_completed_on_a_condition() {
-    let TestFolder { folder, .. } = &place();
+    let TestFolder { folder, .. } = &test_folder();
     let upload = async |mode: PutMode, text: &'static str| {
         let mut options = PutMultipartOptions::default();
         options.extensions.insert(UploadMode(mode));
@@ -335,7 +335,7 @@ async fn an_upload_in_parts_is_completed_on_a_condition() {
 
 #[tokio::test]
 async fn copies_can_be_bound_to_a_version_and_changed() {
-    let TestFolder { folder, .. } = &place();
+    let TestFolder { folder, .. } = &test_folder();
     put(folder, "a").await;
     folder.set_tags(&key("a"), Some("k=v")).unwrap();
     let e_tag = folder.head(&key("a")).await.unwrap().e_tag;
@@ -359,7 +359,7 @@ async fn copies_can_be_bound_to_a_version_and_changed() {
 
 #[tokio::test]
 async fn what_is_no_object_is_not_listed_and_does_not_fail_a_listing() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     put(folder, "d/a").await;
     std::os::unix::fs::symlink("a", root.join("d/link")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("d/out")).unwrap();
@@ -383,7 +383,7 @@ async fn what_is_no_object_is_not_listed_and_does_not_fail_a_listing() {
 
 #[tokio::test]
 async fn a_whole_listing_has_the_names_that_no_path_can_hold() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     put(folder, "d/a\nb").await;
     put(folder, "d/c").await;
     for foreign in [b"d/\xff.parquet".as_slice(), b"d/e\xfe/x.parquet", b".stylobate-name-zz"] {
@@ -401,7 +401,7 @@ async fn a_whole_listing_has_the_names_that_no_path_can_hold() {
 
 #[tokio::test]
 async fn writers_and_removers_of_one_directory_do_not_disturb_each_other() {
-    let TestFolder { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &test_folder();
     let work = (0..8).map(|worker| {
         let folder = folder.clone();
         tokio::spawn(async move {
@@ -418,7 +418,7 @@ async fn writers_and_removers_of_one_directory_do_not_disturb_each_other() {
 
 #[tokio::test]
 async fn paths_of_files_are_listed_without_markers() {
-    let TestFolder { folder, .. } = &place();
+    let TestFolder { folder, .. } = &test_folder();
     for name in ["t/", "t/a", "t/u/b"] {
         put(folder, name).await;
     }

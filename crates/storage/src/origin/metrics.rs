@@ -84,7 +84,7 @@ impl fmt::Display for OriginFailure {
 }
 
 /// Time for which an origin counts as throttling after a 429 or 503.
-const THROTTLES_FOR: Duration = Duration::from_secs(60);
+const THROTTLING_WINDOW: Duration = Duration::from_secs(60);
 
 /// The counters of requests to one origin. A failure takes at least a round trip, so failures can share a lock.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl OriginMetrics {
 
     /// Returns whether the origin throttled requests in the last minute.
     pub fn is_throttling(&self) -> bool {
-        self.throttled.lock().is_some_and(|at| at.elapsed() < THROTTLES_FOR)
+        self.throttled.lock().is_some_and(|at| at.elapsed() < THROTTLING_WINDOW)
     }
 
     /// Counts a request that failed.

@@ -410,7 +410,7 @@ impl Fetcher {
         };
 
         self.requests.cost.note_latency(asked.elapsed());
-        let known = self.requests.known(&path, &answer, &seen, in_use);
+        let known = self.requests.object_info(&path, &answer, &seen, in_use);
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
 
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);

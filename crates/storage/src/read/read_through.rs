@@ -36,7 +36,7 @@ use crate::{
         read_ahead::ReadAhead,
         reader::RangeReader,
         requests::{
-            to_origin::{RequestSender, whole},
+            to_origin::{RequestSender, exact_range},
             to_peers::PeerRequests,
         },
     },
@@ -575,8 +575,8 @@ impl ReadThrough {
         let announced = if options.head { 0..0 } else { range.clone() };
 
         let opened = opened(&result.payload);
-        let whole = whole(result.into_stream(), path, announced);
-        let counted = whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
+        let checked = exact_range(result.into_stream(), path, announced);
+        let counted = checked.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
         let stream = counted.chain(unchanged(opened, path)).map_err(object_store::Error::from).boxed();
         Ok((GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes }, headers))
     }

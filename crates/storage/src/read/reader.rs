@@ -15,7 +15,7 @@ use crate::{
         fetcher::Fetcher,
         paged::PagedObject,
         pin::PinnedRange,
-        requests::{to_origin::whole, to_peers::FetchRoute},
+        requests::{to_origin::exact_range, to_peers::FetchRoute},
     },
 };
 
@@ -302,7 +302,7 @@ impl RangeReader {
         };
 
         let counters = self.fetcher.counters.clone();
-        let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
+        let stream = exact_range(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
         self.bypass = Some(BypassRead { stream: stream.boxed(), end, source: ByteSource::Origin });
         Ok(())

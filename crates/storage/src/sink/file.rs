@@ -206,7 +206,7 @@ impl StagingLocation {
     pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::Beside(path) => path.clone(),
-            Self::In(folder, name) => folder.place(name),
+            Self::In(folder, name) => folder.final_path(name),
         }
     }
 

@@ -59,7 +59,7 @@ impl StagedFolder {
     }
 
     /// Returns the final path of a file.
-    pub(super) fn place(&self, name: &str) -> PathBuf {
+    pub(super) fn final_path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
@@ -147,9 +147,9 @@ mod tests {
         assert!(!left.exists() && first.staged.exists() && second.staged.exists());
         drop(second);
         assert!(first.staged.exists());
-        first.make("x=1/z", |place| fs::create_dir_all(place)).unwrap();
+        first.make("x=1/z", |path| fs::create_dir_all(path)).unwrap();
         first.close();
-        first.make("x=1/z", |place| fs::create_dir_all(place)).unwrap_err();
+        first.make("x=1/z", |path| fs::create_dir_all(path)).unwrap_err();
         assert!(
             fs::read_dir(folder.path()).unwrap().next().is_none(),
             "folders that were made are gone again"

@@ -37,7 +37,8 @@ impl StagedFile {
     /// Creates missing folders, removes leftovers of other processes, and opens a new file.
     pub(super) fn create(path: &Path, options: &OpenOptions) -> Result<(Self, File)> {
         let failed = |source: io::Error| Error::write(path, source);
-        let (folder, name) = place(path).ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+        let (folder, name) =
+            folder_and_name(path).ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
         std::fs::create_dir_all(folder).map_err(failed)?;
         remove_leftovers(folder, name).map_err(failed)?;
 
@@ -68,7 +69,7 @@ impl StagedFile {
         name: &str,
         options: &OpenOptions,
     ) -> Result<(Self, File)> {
-        let path = folder.place(name);
+        let path = folder.final_path(name);
         let make = |staged: &Path| {
             std::fs::create_dir_all(staged.parent().unwrap_or(staged))?;
             Ok((staged.to_owned(), open_new(staged, options)?))
@@ -165,7 +166,7 @@ impl Drop for StagedFile {
     }
 }
 
-fn place(path: &Path) -> Option<(&Path, &str)> {
+fn folder_and_name(path: &Path) -> Option<(&Path, &str)> {
     Some((folder_or_here(path.parent()?), path.file_name()?.to_str()?))
 }
 

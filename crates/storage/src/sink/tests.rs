@@ -86,10 +86,10 @@ impl SinkTestOutput {
 async fn every_sink_writes_what_it_is_given_once_it_is_finished() {
     let mut random = StdRng::seed_from_u64(1);
     let kinds = [SinkKind::Auto, SinkKind::Thread, SinkKind::IoUring, SinkKind::IoUringDirect];
-    let places = kinds.map(|kind| (kind, true)).into_iter().chain([(SinkKind::Auto, false)]);
-    for (kind, is_file) in places {
+    let cases = kinds.map(|kind| (kind, true)).into_iter().chain([(SinkKind::Auto, false)]);
+    for (kind, is_file) in cases {
         let sinks = small(kind);
-        let place = if is_file {
+        let output = if is_file {
             SinkTestOutput::File(tempfile::tempdir().unwrap())
         } else {
             SinkTestOutput::Object(Arc::default())
@@ -97,15 +97,15 @@ async fn every_sink_writes_what_it_is_given_once_it_is_finished() {
         let mut before = None;
         for length in [0, 1, 4095, 8192, 8193, 16_384, 40_000, 1_000_003] {
             let bytes = noise(length, length as u64);
-            let mut dropped = place.sink(&sinks).await;
+            let mut dropped = output.sink(&sinks).await;
             dropped.write(&bytes).await.unwrap();
-            assert_eq!(place.found().await, before, "{kind} {length}");
+            assert_eq!(output.found().await, before, "{kind} {length}");
             drop(dropped);
-            let sink = place.sink(&sinks).await;
+            let sink = output.sink(&sinks).await;
             assert_eq!(write(sink, &bytes, &mut random).await.unwrap(), length as u64);
             before = Some(bytes);
-            assert!(place.found().await == before, "{kind} {length}");
-            assert!(place.leftovers() <= 1, "{kind} {length}");
+            assert!(output.found().await == before, "{kind} {length}");
+            assert!(output.leftovers() <= 1, "{kind} {length}");
         }
     }
 }

@@ -192,7 +192,7 @@ impl ReadThrough {
     /// - [`Error::NoSuchUpload`]: no staged upload of `path` has this id.
     /// - [`Error::InvalidUpload`]: `parts` is empty, not in ascending order, or names a part that is missing or has
     ///   another ETag; or the numbers of a native upload have gaps.
-    /// - [`Error::PartTooSmall`]: a part but the last is smaller than `completion.least_part`.
+    /// - [`Error::PartTooSmall`]: a part but the last is smaller than `completion.min_part_size`.
     /// - [`Error::WrongChecksum`]: `completion.check` failed.
     /// - [`Error::Precondition`]: the existing object does not match `completion.mode`.
     /// - [`Error::ImpossiblePath`]: the origin cannot hold the object.
@@ -240,7 +240,7 @@ impl ReadThrough {
                 let marker = self.staged_marker(path, &staged).await?;
                 // Refresh the marker, so that the upload does not count as abandoned while its parts are joined.
                 self.mark_upload(&staged, &marker).await?;
-                self.check_parts(path, &staged, parts, completion.least_part).await?;
+                self.check_parts(path, &staged, parts, completion.min_part_size).await?;
 
                 let kept = KeptHeaders::of_record(&marker.kept);
                 kept.extend(&completion.kept);
@@ -280,13 +280,13 @@ impl ReadThrough {
         }
     }
 
-    /// Fails if a part is missing, or if any part but the last has fewer than `least` bytes.
+    /// Fails if a part is missing, or if any part but the last has fewer than `min_size` bytes.
     async fn check_parts(
         &self,
         path: &Path,
         staged: &StagedUpload,
         parts: &[(u32, String)],
-        least: u64,
+        min_size: u64,
     ) -> Result<()> {
         let uploaded: HashMap<u32, UploadedPart> =
             self.staged_parts(path, staged).await?.into_iter().map(|part| (part.number, part)).collect();
@@ -296,7 +296,7 @@ impl ReadThrough {
             if part.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
                 return Err(invalid_part(path, *number));
             }
-            if part.size < least && index + 1 < parts.len() {
+            if part.size < min_size && index + 1 < parts.len() {
                 too_small.get_or_insert(part);
             }
         }
@@ -304,7 +304,7 @@ impl ReadThrough {
         match too_small {
             Some(UploadedPart { number, size, .. }) => {
                 let path = path.to_string();
-                Err(Error::PartTooSmall { path, number: *number, size: *size, least })
+                Err(Error::PartTooSmall { path, number: *number, size: *size, min_size })
             }
             None => Ok(()),
         }
@@ -387,7 +387,7 @@ pub struct Completion {
     /// Headers that a folder stores with the object.
     pub kept: KeptHeaders,
     /// Minimum size of each part but the last.
-    pub least_part: u64,
+    pub min_part_size: u64,
     /// A check of the joined bytes before the object becomes visible.
     pub check: Option<Box<dyn JoinCheck>>,
 }

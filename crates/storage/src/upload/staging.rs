@@ -85,7 +85,7 @@ impl StagedUpload {
 }
 
 /// Returns the id of the upload that the object at `path` belongs to, and its name within the upload.
-fn place(path: &Path) -> Option<(&str, &str)> {
+fn upload_and_name(path: &Path) -> Option<(&str, &str)> {
     let (id, name) = path.as_ref().strip_prefix(STAGING)?.strip_prefix('/')?.split_once('/')?;
     StagedUpload::of(id).map(|_| (id, name))
 }
@@ -136,7 +136,7 @@ impl ReadThrough {
     /// Returns the staged parts, ordered by number.
     pub(crate) async fn staged_parts(&self, path: &Path, staged: &StagedUpload) -> Result<Vec<UploadedPart>> {
         let part = |meta: ObjectMeta| {
-            let number = place(&meta.location)?.1.parse().ok()?;
+            let number = upload_and_name(&meta.location)?.1.parse().ok()?;
             let ObjectMeta { size, e_tag, last_modified, .. } = meta;
             Some(UploadedPart { number, size, e_tag, last_modified })
         };
@@ -155,7 +155,7 @@ impl ReadThrough {
         let failed = |error| Error::from_origin(STAGING, error);
         let listed = self.origin().store().list(Some(&Path::from(STAGING)));
         let is_marker = |path: &Path| {
-            let (id, name) = place(path)?;
+            let (id, name) = upload_and_name(path)?;
             (name == MARKER).then(|| id.to_owned())
         };
         let ids = listed.try_filter_map(async |meta| Ok(is_marker(&meta.location)));
@@ -220,7 +220,7 @@ impl ReadThrough {
         let mut newest: HashMap<String, DateTime<Utc>> = HashMap::new();
         while let Some(meta) = listed.next().await {
             let meta = meta.map_err(|error| Error::from_origin(STAGING, error))?;
-            let Some((id, _)) = place(&meta.location) else { continue };
+            let Some((id, _)) = upload_and_name(&meta.location) else { continue };
             let seen = newest.entry(id.to_owned()).or_default();
             *seen = meta.last_modified.max(*seen);
         }
@@ -265,10 +265,10 @@ mod tests {
     fn only_what_an_upload_wrote_is_part_of_one() {
         let id = "0123456789abcdef0123456789abcdef";
         let part = StagedUpload::of(id).unwrap().part(7);
-        assert_eq!(place(&part), Some((id, "00007")));
+        assert_eq!(upload_and_name(&part), Some((id, "00007")));
         for path in [".stylobate-uploads/a/00001", ".stylobate-uploads/x", "a/b/c", ".stylobate-uploadsx/a/b"]
         {
-            assert_eq!(place(&Path::from(path)), None, "{path}");
+            assert_eq!(upload_and_name(&Path::from(path)), None, "{path}");
         }
         assert!(StagedUpload::of("../3456789abcdef0123456789abcdef01").is_none());
     }

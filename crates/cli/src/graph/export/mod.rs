@@ -9,13 +9,13 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::WriteFormat;
 use stylobate_graph::graphar::Graph;
-use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkOptions};
+use stylobate_storage::{Destination, Durability, Overwrite as Existing, SinkOptions};
 
 use self::{
     folder::NewFolder,
     tables::{ExportTable, tables},
 };
-use super::place::GraphLocationArgs;
+use super::location::GraphLocationArgs;
 use crate::{
     failure::usage,
     rows::{
@@ -49,7 +49,7 @@ Exit codes: 2 wrong command line, or the output exists; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
-    place: GraphLocationArgs,
+    location: GraphLocationArgs,
 
     /// The output folder, which is created if missing
     #[arg(value_name = "DIR")]
@@ -100,7 +100,7 @@ async fn export(args: &ExportArgs) -> Result<()> {
         return Err(usage("--compression is for --format parquet and orc"));
     }
 
-    let graph = args.place.open().await?;
+    let graph = args.location.open().await?;
     let tables = tables(&graph, args.keys, args.labels)?;
     let rows = rows(&graph).await?;
     let progress = ProgressDisplay::new(Some(rows), args.quiet)?;
@@ -157,7 +157,7 @@ impl ExportArgs {
         if self.format.is_columnar() {
             let output = ColumnFile {
                 options: file_options(self.format, self.compression.as_deref())?,
-                place: Place::File(path),
+                destination: Destination::File(path),
                 existing: Existing::Refuse,
                 dataset: None,
                 sinks: SinkOptions::default().with_durability(Durability::Fsync),

@@ -19,9 +19,7 @@ use stylobate_graph::{
     },
 };
 use stylobate_server::config::available_memory;
-use stylobate_storage::{
-    ByteSize, CacheOptions, Destination as Place, Error as StorageError, Overwrite as Existing,
-};
+use stylobate_storage::{ByteSize, CacheOptions, Destination, Error as StorageError, Overwrite as Existing};
 
 use self::{
     plan::{EdgeImportPlan, ImportPlan, VertexImportPlan},
@@ -168,7 +166,7 @@ async fn import(args: &ImportArgs) -> Result<()> {
 
     let output = args.output.as_ref().or(plan.output.as_ref());
     let output = output.ok_or_else(|| usage("--output is missing, and the SPEC has no graphar.path"))?;
-    let place = Place::parse(output, &args.option)?;
+    let destination = Destination::parse(output, &args.option)?;
     let name = args.name.as_ref().or(plan.name.as_ref());
     let name = name.ok_or_else(|| usage("--name is missing, and the SPEC has no graphar.name"))?;
     let memory = args.memory();
@@ -181,7 +179,7 @@ async fn import(args: &ImportArgs) -> Result<()> {
     let rest = ByteSize::bytes(memory.as_u64() - for_sources.as_u64());
     let options =
         args.write_options(&plan, rest).with_progress(move |so_far| done(so_far.rows, so_far.bytes));
-    let writer = GraphWriter::create(place, name, options).await.map_err(in_words)?;
+    let writer = GraphWriter::create(destination, name, options).await.map_err(in_words)?;
     let written = sources.write(writer, &plan, args).await.map_err(in_words)?;
     progress.clear();
 

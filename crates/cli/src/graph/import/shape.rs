@@ -18,7 +18,7 @@ use super::plan::ImportColumnPlan;
 #[derive(Clone, Debug)]
 pub(super) struct ImportProjection {
     /// Indexes of the input columns.
-    places: Vec<usize>,
+    positions: Vec<usize>,
     schema: SchemaRef,
 }
 
@@ -26,22 +26,22 @@ impl ImportProjection {
     /// Creates the projection of a plan; without a plan, that of all columns.
     pub(super) fn new(input: &SchemaRef, plan: Option<&[ImportColumnPlan]>) -> Result<Self> {
         let Some(plan) = plan else {
-            return Ok(Self { places: (0..input.fields().len()).collect(), schema: input.clone() });
+            return Ok(Self { positions: (0..input.fields().len()).collect(), schema: input.clone() });
         };
-        let mut places: Vec<usize> = Vec::new();
+        let mut positions: Vec<usize> = Vec::new();
         let mut fields: Vec<FieldRef> = Vec::new();
         for column in plan {
-            let (place, field) = input.column_with_name(&column.column).ok_or_else(|| {
+            let (position, field) = input.column_with_name(&column.column).ok_or_else(|| {
                 let names: Vec<_> = input.fields().iter().map(|field| field.name().as_str()).collect();
                 ColumnarError::NoSuchColumn { column: column.column.clone(), available: names.join(", ") }
             })?;
             let from = field.data_type();
             let to = column.property_type.as_ref().map_or_else(|| from.clone(), |to| target(from, to));
-            places.push(place);
+            positions.push(position);
             fields.push(Arc::new(Field::new(&column.name, to, column.is_nullable)));
         }
 
-        Ok(Self { places, schema: Arc::new(Schema::new(fields)) })
+        Ok(Self { positions, schema: Arc::new(Schema::new(fields)) })
     }
 
     /// Returns the output schema.
@@ -51,9 +51,9 @@ impl ImportProjection {
 
     /// Projects a batch. The error names the column that cannot be converted.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, String> {
-        let taken = self.places.iter().zip(self.schema.fields()).map(|(place, field)| {
+        let taken = self.positions.iter().zip(self.schema.fields()).map(|(position, field)| {
             let wrong = |reason: String| format!("column {}: {reason}", field.name());
-            let array = batch.columns().get(*place).ok_or_else(|| wrong("it is missing".to_owned()))?;
+            let array = batch.columns().get(*position).ok_or_else(|| wrong("it is missing".to_owned()))?;
             let array = converted(array, field.data_type()).map_err(|error| wrong(error.to_string()))?;
             match array.null_count() {
                 nulls if nulls > 0 && !field.is_nullable() => Err(wrong("a value is missing".to_owned())),

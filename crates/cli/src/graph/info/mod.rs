@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::facts::GraphSummary;
-use super::place::GraphLocationArgs;
+use super::location::GraphLocationArgs;
 use crate::{
     failure::usage,
     out::{print, print_json},
@@ -40,7 +40,7 @@ Exit codes: 2 wrong command line; 1 anything else, such as a missing file.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct InfoArgs {
     #[command(flatten)]
-    place: GraphLocationArgs,
+    location: GraphLocationArgs,
 
     /// Count the edges of each vertex: auto (unless the graph is large), always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
@@ -87,8 +87,8 @@ pub(super) async fn run(args: InfoArgs) -> Result<()> {
 
 async fn info(args: &InfoArgs) -> Result<()> {
     let drawing = args.drawing()?;
-    let graph = args.place.open().await?;
-    let mut facts = GraphSummary::gather(&graph, args.place.file(&graph)).await?;
+    let graph = args.location.open().await?;
+    let mut facts = GraphSummary::gather(&graph, args.location.file(&graph)).await?;
     let is_wanted = match args.degrees {
         DegreeMode::Auto => drawing.is_some() || facts.is_small(),
         DegreeMode::Always => true,

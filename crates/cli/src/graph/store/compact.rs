@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::store::{CompactOptions, Compacted, StoreOptions};
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::{
     allocator::minimize_memory,
     failure::usage,
@@ -28,7 +28,7 @@ Exit codes: 2 wrong command line; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct CompactArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     /// Compact only these vertex and edge types [default: all]
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
@@ -61,7 +61,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
     }
 
     minimize_memory();
-    let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
+    let store = args.location.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let mut options = CompactOptions::default().with_share(args.share).with_force(args.force);
     if let Some(types) = &args.types {
         options = options.with_types(types);
@@ -74,7 +74,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
             print_json(&all)?;
         }
         (false, true) => {}
-        (false, false) if compacted.is_empty() => eprintln!("{}: nothing to compact", args.place.shown()),
+        (false, false) if compacted.is_empty() => eprintln!("{}: nothing to compact", args.location.shown()),
         (false, false) => compacted.iter().for_each(|one| eprintln!("{}", line(one))),
     }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::store::{SchemaChange, StoreSchema};
 
-use super::{data::DataArgs, place::StoreLocationArgs, schema_file};
+use super::{data::DataArgs, location::StoreLocationArgs, schema_file};
 use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\
@@ -32,7 +32,7 @@ Exit codes: 2 wrong command line or schema, or the store exists; 1 anything else
 #[command(after_help = EXAMPLES)]
 pub(super) struct CreateArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     /// A file that defines the vertex and edge types, in YAML or JSON
     #[arg(long, value_name = "FILE")]
@@ -59,7 +59,7 @@ async fn create(args: &CreateArgs) -> Result<()> {
     };
 
     let cache = args.data.cache().await?;
-    let tables = args.data.open(&cache, &args.place.option, &schema).await?;
+    let tables = args.data.open(&cache, &args.location.option, &schema).await?;
 
     for change in tables.changes(&schema)? {
         match change {
@@ -69,10 +69,10 @@ async fn create(args: &CreateArgs) -> Result<()> {
         }
     }
 
-    let store = args.place.create(&cache, schema, args.data.store_options()).await?;
+    let store = args.location.create(&cache, schema, args.data.store_options()).await?;
     if args.data.is_empty() {
         return Ok(());
     }
 
-    tables.load(&store, &args.place.shown(), &args.data).await
+    tables.load(&store, &args.location.shown(), &args.data).await
 }

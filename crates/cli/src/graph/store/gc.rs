@@ -7,7 +7,7 @@ use clap::Args;
 use stylobate_graph::store::{CollectOptions, StoreOptions};
 use stylobate_storage::parse_duration;
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::{
     out::print_json,
     rows::{grouped, open_cache, until_stopped},
@@ -31,7 +31,7 @@ Exit codes: 2 wrong command line; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct GcArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     /// Minimum age to remove: a number with s, m, h or d
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = parse_duration)]
@@ -59,7 +59,7 @@ pub(super) async fn run(args: GcArgs) -> Result<()> {
 }
 
 async fn gc(args: &GcArgs) -> Result<()> {
-    let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
+    let store = args.location.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let options = CollectOptions::default()
         .with_older_than(args.older_than)
         .with_even_young(args.even_young)
@@ -68,7 +68,7 @@ async fn gc(args: &GcArgs) -> Result<()> {
     let gone = store.collect_garbage(&options).await?;
     if args.json {
         let answer = serde_json::json!({
-            "store": args.place.shown(),
+            "store": args.location.shown(),
             "versions": gone.versions,
             "files": gone.files,
             "bytes": gone.bytes,
@@ -79,7 +79,7 @@ async fn gc(args: &GcArgs) -> Result<()> {
         let what = if args.dry_run { "would be removed" } else { "removed" };
         eprintln!(
             "{}: {} versions and {} files of {} {what}",
-            args.place.shown(),
+            args.location.shown(),
             grouped(gone.versions.len() as u64),
             grouped(gone.files),
             table::bytes(gone.bytes),

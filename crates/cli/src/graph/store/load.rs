@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::{data::DataArgs, place::StoreLocationArgs};
+use super::{data::DataArgs, location::StoreLocationArgs};
 use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ does not exist.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct LoadArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     #[command(flatten)]
     data: DataArgs,
@@ -43,7 +43,7 @@ async fn load(args: &LoadArgs) -> Result<()> {
         return Err(usage("name what is loaded with --vertices and --edges"));
     }
     let cache = args.data.cache().await?;
-    let store = args.place.open(&cache, args.data.store_options()).await?;
-    let tables = args.data.open(&cache, &args.place.option, &store.latest().schema()).await?;
-    tables.load(&store, &args.place.shown(), &args.data).await
+    let store = args.location.open(&cache, args.data.store_options()).await?;
+    let tables = args.data.open(&cache, &args.location.option, &store.latest().schema()).await?;
+    tables.load(&store, &args.location.shown(), &args.data).await
 }

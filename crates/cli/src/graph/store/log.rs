@@ -11,7 +11,7 @@ use clap::Args;
 use futures::stream;
 use stylobate_graph::store::{LogEntry, StoreOptions};
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::rows::{OutputArgs, ProgressDisplay, TableLimits, drain, open_cache, until_stopped};
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ Exit codes: 2 wrong command line; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct LogArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -41,7 +41,7 @@ pub(super) async fn run(args: LogArgs) -> Result<()> {
 
 async fn log(args: &LogArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
-    let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
+    let store = args.location.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let batch = rows(&store.log().await?)?;
     let width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
     let bound = TableLimits { width, ..TableLimits::default() };

@@ -12,7 +12,7 @@ use stylobate_graph::{
 };
 use stylobate_storage::ByteSize;
 
-use super::{hops::HopArgs, place::StoreLocationArgs};
+use super::{hops::HopArgs, location::StoreLocationArgs};
 use crate::{
     failure::usage,
     graph::neighbors::values,
@@ -50,7 +50,7 @@ Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct QueryArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     /// Start vertices: a type, and keys separated by commas; a comma in a key is written \,
     #[arg(long, value_name = "TYPE:KEYS")]
@@ -110,7 +110,7 @@ async fn query(args: &QueryArgs) -> Result<()> {
         .filter(|(name, _)| !name.is_empty())
         .ok_or_else(|| usage(format!("--start {}: write TYPE:KEYS, as in Person:933", args.start)))?;
 
-    let snapshot = args.place.snapshot(args.memory, args.version).await?;
+    let snapshot = args.location.snapshot(args.memory, args.version).await?;
     let ids = args.ids(&snapshot, vertex_type, &values(ids))?;
     if args.explain {
         return print(args.traversal(&snapshot, vertex_type, ids).explain().await?);

@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path) -> Result<StoreSchema> {
 fn parse(file: &str, text: &str) -> Result<StoreSchema> {
     let options = serde_saphyr::options! { with_snippet: false };
     let yaml: StoreSchemaYaml = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+        let (line, column) = error.location().map_or((1, 1), |location| (location.line(), location.column()));
         usage(format!(
             "{file}: line {line}, column {column}: {}",
             DefaultMessageFormatter.format_message(&error)

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use stylobate_storage::ByteSize;
 
-use super::place::StoreLocationArgs;
+use super::location::StoreLocationArgs;
 use crate::{
     out::{print, print_json},
     rows::{grouped, until_stopped},
@@ -23,7 +23,7 @@ Exit codes: 2 wrong command line; 1 the version is damaged, or anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct StoreVerifyArgs {
     #[command(flatten)]
-    place: StoreLocationArgs,
+    location: StoreLocationArgs,
 
     /// Version to check [default: the latest]
     #[arg(long, value_name = "VERSION")]
@@ -47,11 +47,11 @@ pub(super) async fn run(args: StoreVerifyArgs) -> Result<()> {
 }
 
 async fn verify(args: &StoreVerifyArgs) -> Result<()> {
-    let snapshot = args.place.snapshot(args.memory, args.version).await?;
+    let snapshot = args.location.snapshot(args.memory, args.version).await?;
     let found = snapshot.verify().await;
     if args.json {
         let answer = serde_json::json!({
-            "store": args.place.shown(),
+            "store": args.location.shown(),
             "version": found.version,
             "parts": found.parts,
             "chunks": found.chunks,
@@ -69,13 +69,13 @@ async fn verify(args: &StoreVerifyArgs) -> Result<()> {
                 let chunks = grouped(found.chunks);
                 eprintln!(
                     "{}: version {} is sound: {parts} parts, {chunks} chunks",
-                    args.place.shown(),
+                    args.location.shown(),
                     found.version
                 );
             }
 
             Ok(())
         }
-        flaws => Err(anyhow!("{}: version {}: {} flaws", args.place.shown(), found.version, flaws.len())),
+        flaws => Err(anyhow!("{}: version {}: {} flaws", args.location.shown(), found.version, flaws.len())),
     }
 }

@@ -31,22 +31,22 @@ pub(super) struct GrantedCache<K, V, L> {
     floor: u64,
     limit: u64,
     /// Bytes of pending inserts.
-    arriving: AtomicU64,
-    /// Hits, and misses that a larger cache would have avoided.
+    pending: AtomicU64,
+    /// Hits, and misses of keys in `ghosts`, which a larger cache would have avoided.
     hits: HitMeter,
-    absent: GhostKeys,
+    ghosts: GhostKeys,
 }
 
 /// The reserved room of an insert.
 #[must_use = "others may take its room once it is dropped"]
 pub(super) struct PendingInsert<'a> {
-    arriving: &'a AtomicU64,
+    pending: &'a AtomicU64,
     weight: u64,
 }
 
 impl Drop for PendingInsert<'_> {
     fn drop(&mut self) {
-        self.arriving.fetch_sub(self.weight, Ordering::Relaxed);
+        self.pending.fetch_sub(self.weight, Ordering::Relaxed);
     }
 }
 
@@ -66,19 +66,19 @@ where
     EntryWeighter: Weighter<K, V>,
     L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
 {
-    /// Creates a cache of up to `limit` bytes of the budget. `lifecycle` receives the ghost keys, to which it adds the
-    /// evicted ones.
+    /// Creates a cache of up to `limit` bytes of the budget; `typical_entry_bytes` sizes its hash table. `lifecycle`
+    /// receives the ghost keys, to which it adds the evicted ones.
     pub(super) fn new(
         budget: &Budget,
         holder: Holder,
         limit: u64,
-        usual_item: u64,
+        typical_entry_bytes: u64,
         lifecycle: impl FnOnce(GhostKeys) -> L,
     ) -> Arc<Self> {
-        let items = (limit / usual_item).clamp(64, 1 << 20) as usize;
-        let absent = GhostKeys::default();
+        let items = (limit / typical_entry_bytes).clamp(64, 1 << 20) as usize;
+        let ghosts = GhostKeys::default();
         let hasher = DefaultHashBuilder::default();
-        let lifecycle = lifecycle(absent.clone());
+        let lifecycle = lifecycle(ghosts.clone());
 
         let options = OptionsBuilder::new()
             // Shards split the capacity evenly, and one that is full evicts: with few large entries, long before all
@@ -102,9 +102,9 @@ where
             grant: Mutex::new(grant),
             floor,
             limit,
-            arriving: AtomicU64::new(0),
+            pending: AtomicU64::new(0),
             hits: HitMeter::default(),
-            absent,
+            ghosts,
         };
 
         let granted = Arc::new(granted);
@@ -136,7 +136,7 @@ where
         };
 
         // A key that is missed again counts too: a larger cache would still have it.
-        if found.is_ok() || self.absent.is_remembered(key) {
+        if found.is_ok() || self.ghosts.is_remembered(key) {
             self.hits.add(1);
         }
         found
@@ -146,14 +146,14 @@ where
     /// this cache are evicted.
     pub(super) fn make_room(&self, key: &K, value: &V) -> PendingInsert<'_> {
         let weight = EntryWeighter.weight(key, value);
-        let arriving = self.arriving.fetch_add(weight, Ordering::Relaxed) + weight;
-        let arrival = PendingInsert { arriving: &self.arriving, weight };
+        let pending_bytes = self.pending.fetch_add(weight, Ordering::Relaxed) + weight;
+        let insert = PendingInsert { pending: &self.pending, weight };
 
-        let needed = (self.cache.weight() + arriving).min(self.limit);
+        let needed = (self.cache.weight() + pending_bytes).min(self.limit);
         let mut grant = self.grant.lock();
         let missing = needed.saturating_sub(grant.bytes());
         if missing == 0 {
-            return arrival;
+            return insert;
         }
 
         let step = (self.limit / STEP_DIVISOR).min(self.limit - grant.bytes());
@@ -161,12 +161,12 @@ where
             self.cache.set_capacity(grant.bytes());
         }
 
-        arrival
+        insert
     }
 
     /// Inserts an entry.
     pub(super) fn insert(&self, key: K, value: V) {
-        let _arrival = self.make_room(&key, &value);
+        let _pending = self.make_room(&key, &value);
         self.cache.insert(key, value);
     }
 
@@ -219,18 +219,19 @@ where
     }
 }
 
-/// Hashes of keys that were recently evicted or missed.
+/// Hashes of keys that were recently evicted or missed, one per slot: a key replaces another of the same slot.
 #[derive(Clone, Debug)]
 pub(super) struct GhostKeys {
     hasher: RandomState,
     hashes: Arc<[AtomicU64]>,
 }
 
-const ABSENT_KEYS: usize = 8192;
+/// Number of remembered keys.
+const GHOST_SLOTS: usize = 8192;
 
 impl Default for GhostKeys {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), hashes: (0..ABSENT_KEYS).map(|_| AtomicU64::new(0)).collect() }
+        Self { hasher: RandomState::new(), hashes: (0..GHOST_SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
@@ -242,7 +243,7 @@ impl GhostKeys {
     /// Returns whether the key is remembered, and remembers it.
     fn is_remembered(&self, key: &impl Hash) -> bool {
         let hash = self.hasher.hash_one(key);
-        let slot = self.hashes.get(hash as usize % ABSENT_KEYS);
+        let slot = self.hashes.get(hash as usize % GHOST_SLOTS);
         slot.is_some_and(|slot| slot.swap(hash, Ordering::Relaxed) == hash)
     }
 }

@@ -28,7 +28,7 @@ impl ByteRleDecoder {
     /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.read(0)?;
-        Ok(DecodedPosition { place: self.stream.cursor(), run: self.left, bits: 0 })
+        Ok(DecodedPosition { cursor: self.stream.cursor(), run: self.left, bits: 0 })
     }
 
     pub(super) fn read(&mut self, len: usize) -> Result<Vec<u8>, OrcReadError> {

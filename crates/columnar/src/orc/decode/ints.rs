@@ -43,7 +43,7 @@ impl IntRleDecoder {
     /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.begin()?;
-        Ok(DecodedPosition { place: self.stream.cursor(), run: self.run.len() - self.used, bits: 0 })
+        Ok(DecodedPosition { cursor: self.stream.cursor(), run: self.run.len() - self.used, bits: 0 })
     }
 
     /// Reads the next `len` numbers.
@@ -209,7 +209,7 @@ impl IntRleDecoder {
         }
 
         let Some(more) = len.checked_sub(2) else {
-            return Err(OrcReadError::corrupt("a run of differences with no place for them"));
+            return Err(OrcReadError::corrupt("a run of differences with fewer than two values"));
         };
 
         let second = value.wrapping_add(first);
@@ -219,9 +219,9 @@ impl IntRleDecoder {
         let falls = first < 0;
         value = second;
 
-        for place in self.run.iter_mut().skip(2) {
-            value = if falls { value.wrapping_sub(*place) } else { value.wrapping_add(*place) };
-            *place = value;
+        for slot in self.run.iter_mut().skip(2) {
+            value = if falls { value.wrapping_sub(*slot) } else { value.wrapping_add(*slot) };
+            *slot = value;
         }
 
         Ok(())

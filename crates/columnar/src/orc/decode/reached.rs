@@ -13,7 +13,7 @@ const MAX_BEFORE: u64 = 1024;
 /// counts as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::orc) struct DecodedPosition {
-    pub(super) place: OrcStreamCursor,
+    pub(super) cursor: OrcStreamCursor,
     /// Values of the run that were not returned yet.
     pub(super) run: usize,
     /// Bits of the last byte that were not returned yet.
@@ -23,12 +23,12 @@ pub(in crate::orc) struct DecodedPosition {
 impl DecodedPosition {
     /// Returns the position in a stream of plain bytes.
     pub(super) fn of(stream: &OrcStreamReader) -> Self {
-        Self { place: stream.cursor(), run: 0, bits: 0 }
+        Self { cursor: stream.cursor(), run: 0, bits: 0 }
     }
 
     /// Returns whether no value is left; padding bits of the last byte do not count.
     pub(in crate::orc) fn is_end(&self) -> bool {
-        self.place.is_end && self.run == 0
+        self.cursor.is_end && self.run == 0
     }
 }
 

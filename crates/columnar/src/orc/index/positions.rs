@@ -72,8 +72,8 @@ pub(crate) fn of_column(
         for (_, shape, positions) in &mut positions {
             let position = position(*shape, is_compressed, &mut list)?;
             let position = if group == 0 { RowIndexPosition::default() } else { position };
-            let place = |position: &RowIndexPosition| (position.chunk, position.offset);
-            if positions.last().is_some_and(|last| place(last) > place(&position)) {
+            let order_key = |position: &RowIndexPosition| (position.chunk, position.offset);
+            if positions.last().is_some_and(|last| order_key(last) > order_key(&position)) {
                 return None;
             }
             positions.push(position);

@@ -102,8 +102,8 @@ impl OrcColumnIndex {
 
 impl OrcFile {
     /// Returns the number of row groups of a stripe; 0 if there is no row index.
-    pub(crate) fn groups(&self, unit: usize) -> u64 {
-        let rows = self.unit_rows(unit);
+    pub(crate) fn groups(&self, stripe: usize) -> u64 {
+        let rows = self.stripe_rows(stripe);
         if self.tail.stride == 0 { 0 } else { rows.div_ceil(self.tail.stride) }
     }
 
@@ -111,10 +111,10 @@ impl OrcFile {
     /// help: that is, whether the filter compares the column for equality.
     pub(crate) fn indexed_columns<'a>(
         &self,
-        unit: usize,
+        stripe: usize,
         columns: impl Iterator<Item = (&'a Column, bool)>,
     ) -> Vec<(usize, bool)> {
-        let groups = self.groups(unit);
+        let groups = self.groups(stripe);
         let trust = self.tail.statistics.trust;
         let indexed = |(column, equality): (&Column, bool)| {
             let column = self.tail.root.find(column.name())?;
@@ -139,11 +139,11 @@ impl OrcFile {
     pub(crate) async fn read_indexes(
         &self,
         object: &OpenObject,
-        unit: usize,
+        stripe: usize,
         columns: &[(usize, bool)],
     ) -> Result<Vec<OrcColumnIndex>> {
         let nothing = || columns.iter().map(|_| OrcColumnIndex::default()).collect();
-        let footer = match self.footer(object, unit).await {
+        let footer = match self.footer(object, stripe).await {
             Ok(footer) => footer,
             // Errors will surface when the stripe is read.
             Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => {
@@ -164,7 +164,7 @@ impl OrcFile {
         let read = object.read(&ranges).await?;
         let bytes = |range: Option<Range<u64>>| bytes::cut(&ranges, &read, &range?);
         let parse = |(index, filters)| {
-            OrcColumnIndex::parse(bytes(index), bytes(filters), self.tail.codec, self.groups(unit))
+            OrcColumnIndex::parse(bytes(index), bytes(filters), self.tail.codec, self.groups(stripe))
         };
 
         Ok(streams.into_iter().map(parse).collect())

@@ -56,7 +56,7 @@ fn decode(
     fields: &[ProjectedColumn],
     batch_rows: usize,
 ) -> Result<Vec<Vec<ArrayRef>>> {
-    decode_by(file, opened, fields, |unit, bytes| opened.decode(unit, fields, bytes, batch_rows))
+    decode_by(file, opened, fields, |stripe, bytes| opened.decode(stripe, fields, bytes, batch_rows))
 }
 
 /// Reads and decodes all columns in memory like [`OrcFile::read`] and [`OrcFile::decode_coded`].
@@ -66,7 +66,7 @@ pub(in crate::orc) fn decode_coded(
     batch_rows: usize,
 ) -> Result<Vec<Vec<ArrayRef>>> {
     let fields = all_fields(opened);
-    decode_by(file, opened, &fields, |unit, bytes| opened.decode_coded(unit, &fields, bytes, batch_rows))
+    decode_by(file, opened, &fields, |stripe, bytes| opened.decode_coded(stripe, &fields, bytes, batch_rows))
 }
 
 fn decode_by(
@@ -76,15 +76,15 @@ fn decode_by(
     decode: impl Fn(usize, OrcBytes) -> Result<OrcBatches>,
 ) -> Result<Vec<Vec<ArrayRef>>> {
     let mut batches = Vec::new();
-    for (unit, stripe) in opened.tail.stripes.iter().enumerate() {
+    for (stripe, location) in opened.tail.stripes.iter().enumerate() {
         let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
-        let error = |fault: OrcReadError| fault.into_error("memory", Some(unit));
-        let footer = opened.parse_footer(unit, cut(&stripe.footer)).map_err(error)?;
+        let error = |fault: OrcReadError| fault.into_error("memory", Some(stripe));
+        let footer = opened.parse_footer(stripe, cut(&location.footer)).map_err(error)?;
         let wanted = StripeReadPlan::of(&footer, &opened.wanted_columns(fields).map_err(error)?);
         let read: Vec<Bytes> = wanted.ranges.iter().map(cut).collect();
         let bytes = wanted.cut(footer, &read).map_err(error)?;
 
-        for batch in decode(unit, bytes)? {
+        for batch in decode(stripe, bytes)? {
             batches.push(batch?);
         }
     }
@@ -196,7 +196,7 @@ fn batches_have_as_many_rows_as_asked_for_and_the_last_of_a_stripe_the_rest() {
     let batches = decode(&file, &opened, &[ProjectedColumn::whole(4)], 4).unwrap();
     assert_eq!(batches.iter().map(|arrays| arrays[0].len()).collect::<Vec<_>>(), [4, 4, 2, 3]);
     assert_eq!(
-        (opened.units(), opened.unit_rows(0), opened.unit_rows(1), opened.unit_rows(2)),
+        (opened.stripe_count(), opened.stripe_rows(0), opened.stripe_rows(1), opened.stripe_rows(2)),
         (2, 10, 3, 0)
     );
     assert!(decode(&file, &opened, &[], 4).unwrap().is_empty());
@@ -220,12 +220,12 @@ fn a_file_without_rows_or_columns_has_a_schema_and_no_batches() {
     ArrowWriterBuilder::new(&mut file, empty.schema()).try_build().unwrap().close().unwrap();
     let file = Bytes::from(file);
     let opened = open(&file).unwrap();
-    assert_eq!((opened.units(), opened.schema().fields().len()), (0, 12));
+    assert_eq!((opened.stripe_count(), opened.schema().fields().len()), (0, 12));
     assert!(decode(&file, &opened, &all_fields(&opened), 10).unwrap().is_empty());
 
     let none =
         sample::SampleOrcFile::new(vec![sample::parent(orc_rust::proto::r#type::Kind::Struct, &[], &[])]);
     let file = none.stripe(5, vec![]).file();
     assert_eq!(**open(&file).unwrap().schema(), Schema::empty());
-    assert_eq!(open(&file).unwrap().unit_rows(0), 5);
+    assert_eq!(open(&file).unwrap().stripe_rows(0), 5);
 }

@@ -46,22 +46,22 @@ impl StoredOrcFile {
         Self { _folder: folder, object, file, whole: read_all(bytes, 8192).unwrap() }
     }
 
-    pub(super) async fn indexes(&self, unit: usize, columns: &[(usize, bool)]) -> OrcColumnIndexes {
-        let read = self.file.read_indexes(&self.object, unit, columns).await.unwrap();
+    pub(super) async fn indexes(&self, stripe: usize, columns: &[(usize, bool)]) -> OrcColumnIndexes {
+        let read = self.file.read_indexes(&self.object, stripe, columns).await.unwrap();
         columns.iter().zip(read).map(|((column, _), index)| (*column, Arc::new(index))).collect()
     }
 
-    async fn indexes_of(&self, unit: usize, fields: &[ProjectedColumn]) -> OrcColumnIndexes {
+    async fn indexes_of(&self, stripe: usize, fields: &[ProjectedColumn]) -> OrcColumnIndexes {
         let columns: Vec<_> =
             self.file.columns_of(fields).into_iter().map(|column| (column, false)).collect();
-        self.indexes(unit, &columns).await
+        self.indexes(stripe, &columns).await
     }
 
     /// Returns the rows of row groups within the whole file.
-    fn rows(&self, unit: usize, groups: &Range<usize>) -> Range<usize> {
-        let before: u64 = (0..unit).map(|unit| self.file.unit_rows(unit)).sum();
+    fn rows(&self, stripe: usize, groups: &Range<usize>) -> Range<usize> {
+        let before: u64 = (0..stripe).map(|before| self.file.stripe_rows(before)).sum();
         let row = |group: usize| {
-            (before + (group as u64 * self.file.tail.stride).min(self.file.unit_rows(unit))) as usize
+            (before + (group as u64 * self.file.tail.stride).min(self.file.stripe_rows(stripe))) as usize
         };
         row(groups.start)..row(groups.end)
     }
@@ -69,15 +69,15 @@ impl StoredOrcFile {
     /// Reads row groups; `None` if the index does not locate them.
     async fn read(
         &self,
-        unit: usize,
+        stripe: usize,
         fields: &[ProjectedColumn],
         groups: &[Range<usize>],
         indexes: &OrcColumnIndexes,
     ) -> Option<Result<Vec<ArrayRef>>> {
-        let first = self.rows(unit, &(0..0)).start;
-        let rows = groups.iter().map(|groups| self.rows(unit, groups));
+        let first = self.rows(stripe, &(0..0)).start;
+        let rows = groups.iter().map(|groups| self.rows(stripe, groups));
         let rows: Vec<_> = rows.map(|rows| (rows.start - first) as u64..(rows.end - first) as u64).collect();
-        let selected = self.file.select(unit, fields, &rows, indexes)?;
+        let selected = self.file.select(stripe, fields, &rows, indexes)?;
         let selected = self.file.read_selected(&self.object, selected).await.unwrap();
 
         Some(self.file.decode_selected(&selected, 700).map(|batches| {
@@ -90,10 +90,10 @@ impl StoredOrcFile {
         }))
     }
 
-    fn expected(&self, unit: usize, fields: &[ProjectedColumn], groups: &[Range<usize>]) -> Vec<ArrayRef> {
+    fn expected(&self, stripe: usize, fields: &[ProjectedColumn], groups: &[Range<usize>]) -> Vec<ArrayRef> {
         let column = |field: &ProjectedColumn| {
             let slices = groups.iter().map(|groups| {
-                let rows = self.rows(unit, groups);
+                let rows = self.rows(stripe, groups);
                 self.whole.column(field.root).slice(rows.start, rows.len())
             });
             let slices: Vec<ArrayRef> = slices.collect();
@@ -105,13 +105,17 @@ impl StoredOrcFile {
 
     /// Checks that random row groups equal those of the whole.
     async fn assert_groups_are_found(&self, random: &mut StdRng, fields: &[ProjectedColumn], what: &str) {
-        for unit in 0..self.file.units() {
-            let indexes = self.indexes_of(unit, fields).await;
+        for stripe in 0..self.file.stripe_count() {
+            let indexes = self.indexes_of(stripe, fields).await;
             for _ in 0..3 {
-                let groups = some_groups(random, self.file.groups(unit) as usize);
-                let read = self.read(unit, fields, &groups, &indexes).await;
-                let read = read.unwrap_or_else(|| panic!("{what}: no places")).unwrap();
-                assert_eq!(read, self.expected(unit, fields, &groups), "{what}, {groups:?} of stripe {unit}");
+                let groups = some_groups(random, self.file.groups(stripe) as usize);
+                let read = self.read(stripe, fields, &groups, &indexes).await;
+                let read = read.unwrap_or_else(|| panic!("{what}: no positions")).unwrap();
+                assert_eq!(
+                    read,
+                    self.expected(stripe, fields, &groups),
+                    "{what}, {groups:?} of stripe {stripe}"
+                );
             }
         }
     }
@@ -258,13 +262,13 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
 
             match (random.random_range(0..8), list.choose_mut(&mut random)) {
                 (_, None) => list.push(0),
-                (0, Some(place)) => *place = random.random(),
-                (1, Some(place)) => *place ^= 1 << random.random_range(0..20),
+                (0, Some(entry)) => *entry = random.random(),
+                (1, Some(entry)) => *entry ^= 1 << random.random_range(0..20),
                 (2, _) => drop(list.pop()),
                 (3, _) => list.push(random.random_range(0..10)),
-                (4, Some(place)) => *place = random.random_range(0..5000),
-                (_, Some(place)) => {
-                    *place = place.wrapping_add_signed(*[-8, -1, 1, 2, 8].choose(&mut random).unwrap());
+                (4, Some(entry)) => *entry = random.random_range(0..5000),
+                (_, Some(entry)) => {
+                    *entry = entry.wrapping_add_signed(*[-8, -1, 1, 2, 8].choose(&mut random).unwrap());
                 }
             }
 

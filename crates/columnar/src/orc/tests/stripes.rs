@@ -1,4 +1,4 @@
-//! Statistics of stripes, and files that are read through a store.
+//! Bounds and null counts from stripe statistics, and files that are read through a store instead of from memory.
 
 use arrow::array::{Array, AsArray, BooleanArray, Float64Array, Int32Array, StringArray, UInt64Array};
 use arrow::datatypes::{Date32Type, Decimal128Type, TimestampNanosecondType};
@@ -31,7 +31,7 @@ fn file_of(types: Vec<orc_rust::proto::Type>, column: usize, said: [ColumnStatis
     sample
 }
 
-fn one(kind: Kind, said: [ColumnStatistics; 3]) -> OrcFile {
+fn single_column(kind: Kind, said: [ColumnStatistics; 3]) -> OrcFile {
     open(&file_of(vec![parent(Kind::Struct, &[1], &["c"]), leaf(kind)], 1, said).file()).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn integers(minimum: i64, maximum: i64) -> ColumnStatistics {
 
 #[test]
 fn bounds_and_nulls_are_those_of_the_stripes_asked_for() {
-    let file = one(Kind::Int, [integers(1, 5), values(0), integers(i64::from(i32::MIN) - 1, 3)]);
+    let file = single_column(Kind::Int, [integers(1, 5), values(0), integers(i64::from(i32::MIN) - 1, 3)]);
     let statistics = file.statistics(&[0, 1, 2, 0, 9]);
     let column = Column::new("c");
     assert_eq!(statistics.parts(), 5);
@@ -96,7 +96,7 @@ fn truncated_strings_are_bounds_and_nan_is_none() {
     };
 
     let said = [strings(Some("a"), None, "b"), strings(None, Some("c"), "d"), strings(None, None, "e")];
-    let file = one(Kind::String, said);
+    let file = single_column(Kind::String, said);
     let column = Column::new("c");
     let statistics = file.statistics(&[0, 1, 2]);
     assert_eq!(
@@ -114,12 +114,15 @@ fn truncated_strings_are_bounds_and_nan_is_none() {
     };
     // With a NaN, bounds omit values, and only the sum reveals it.
     for sum in [None, Some(f64::NAN)] {
-        let beside_nan = one(Kind::Double, [1.0, 2.0, 3.0].map(|value| summed(value, value, sum)));
+        let beside_nan = single_column(Kind::Double, [1.0, 2.0, 3.0].map(|value| summed(value, value, sum)));
         assert!(beside_nan.statistics(&[0, 1, 2]).min(&column).is_none());
     }
 
     let doubles = |minimum, maximum| summed(minimum, maximum, Some(minimum + maximum));
-    let file = one(Kind::Double, [doubles(f64::NAN, 1.0), doubles(0.0, 0.0), doubles(-1.5, f64::INFINITY)]);
+    let file = single_column(
+        Kind::Double,
+        [doubles(f64::NAN, 1.0), doubles(0.0, 0.0), doubles(-1.5, f64::INFINITY)],
+    );
     let statistics = file.statistics(&[0, 1, 2]);
     let min = statistics.min(&column).unwrap();
     assert_eq!(min.as_ref(), &Float64Array::from(vec![None, Some(-0.0), Some(-1.5)]));
@@ -133,14 +136,14 @@ fn booleans_dates_and_decimals_have_bounds_too() {
         bucket_statistics: Some(BucketStatistics { count: vec![count] }),
         ..values(8)
     };
-    let file = one(Kind::Boolean, [trues(0), trues(3), trues(8)]);
+    let file = single_column(Kind::Boolean, [trues(0), trues(3), trues(8)]);
     let column = Column::new("c");
     let statistics = file.statistics(&[0, 1, 2]);
     assert_eq!(statistics.min(&column).unwrap().as_ref(), &BooleanArray::from(vec![false, false, true]));
     assert_eq!(statistics.max(&column).unwrap().as_ref(), &BooleanArray::from(vec![false, true, true]));
 
     let dates = DateStatistics { minimum: Some(-5), maximum: Some(7) };
-    let file = one(
+    let file = single_column(
         Kind::Date,
         std::array::from_fn(|_| ColumnStatistics { date_statistics: Some(dates.clone()), ..values(1) }),
     );
@@ -167,7 +170,7 @@ fn bounds_of_timestamps_are_wider_than_the_file_says() {
     let times = TimestampStatistics { minimum_utc: Some(-1), maximum_utc: Some(1_000), ..Default::default() };
     let said = || ColumnStatistics { timestamp_statistics: Some(times.clone()), ..values(10) };
     for (kind, slack) in [(Kind::TimestampInstant, 2), (Kind::Timestamp, 26 * 3600)] {
-        let file = one(kind, [said(), said(), said()]);
+        let file = single_column(kind, [said(), said(), said()]);
         let column = Column::new("c");
         let statistics = file.statistics(&[0]);
         let min = statistics.min(&column).unwrap();
@@ -181,12 +184,12 @@ fn bounds_of_timestamps_are_wider_than_the_file_says() {
 
 #[test]
 fn a_writer_that_counts_nothing_says_nothing() {
-    let file = one(Kind::Int, std::array::from_fn(|_| ColumnStatistics::default()));
+    let file = single_column(Kind::Int, std::array::from_fn(|_| ColumnStatistics::default()));
     let column = Column::new("c");
     let statistics = file.statistics(&[0, 1, 2]);
     assert!(statistics.min(&column).is_none() && statistics.null_counts(&column).is_none());
     let zero = ColumnStatistics { number_of_values: Some(0), ..Default::default() };
-    let file = one(Kind::Int, [zero.clone(), zero.clone(), zero]);
+    let file = single_column(Kind::Int, [zero.clone(), zero.clone(), zero]);
     let nulls = file.statistics(&[0]).null_counts(&column);
     assert!(nulls.is_none_or(|nulls| nulls.is_null(0)));
     let none = write(&[simple_batch(5)], None);
@@ -199,10 +202,10 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
     let expected = read_all(file, 1000).unwrap();
     let mut rows = 0;
 
-    for unit in 0..opened.units() {
+    for stripe in 0..opened.stripe_count() {
         for fields in [vec![ProjectedColumn::whole(8), ProjectedColumn::whole(0)], all_fields(&opened)] {
-            let bytes = opened.read(&object, unit, &fields).await.unwrap();
-            let batches = opened.decode(unit, &fields, bytes, 1000).unwrap();
+            let bytes = opened.read(&object, stripe, &fields).await.unwrap();
+            let batches = opened.decode(stripe, &fields, bytes, 1000).unwrap();
             let mut row = rows;
 
             for batch in batches {
@@ -214,18 +217,18 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
             }
         }
 
-        rows += opened.unit_rows(unit) as usize;
+        rows += opened.stripe_rows(stripe) as usize;
     }
 
     assert_eq!(rows, expected.num_rows());
-    (opened.units(), opened.weight())
+    (opened.stripe_count(), opened.weight())
 }
 
 #[tokio::test]
 async fn a_file_is_read_through_a_store_as_it_is_from_memory() {
     let small = write(&[simple_batch(50)], None);
-    let (units, weight) = through_a_store(&small).await;
-    assert!(units == 1 && weight < 100_000, "{weight}");
+    let (stripes, weight) = through_a_store(&small).await;
+    assert!(stripes == 1 && weight < 100_000, "{weight}");
     // Larger than the first read, so that footers of stripes are read on demand.
     let batches: Vec<_> = (0..20).map(|_| simple_batch(3000)).collect();
     let large = write(&batches, None);

@@ -235,8 +235,8 @@ impl OrcColumnPlanner<'_> {
             attributes: attributes(field, cast.is_some()),
         };
 
-        if let Some(place) = self.types.get_mut(id as usize) {
-            *place = ty;
+        if let Some(slot) = self.types.get_mut(id as usize) {
+            *slot = ty;
         }
         Ok(OrcColumnPlan { id, path: path.into(), kind, cast, children, options: self.options.plan(&own) })
     }

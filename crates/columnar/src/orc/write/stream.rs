@@ -146,19 +146,19 @@ mod tests {
         let written = stream.finish(&mut compressor).unwrap();
         let lengths: Vec<u64> = written.pieces.iter().map(|piece| piece.len() as u64).collect();
 
-        let places: Vec<Vec<u64>> = [0, 99, 100, 299, 300]
+        let positions: Vec<Vec<u64>> = [0, 99, 100, 299, 300]
             .into_iter()
             .map(|position| {
-                let mut place = Vec::new();
-                written.append_position(position, &mut place);
-                place
+                let mut recorded = Vec::new();
+                written.append_position(position, &mut recorded);
+                recorded
             })
             .collect();
 
         let second = lengths[0];
         let third = lengths[0] + lengths[1];
         let expected = [vec![0, 0], vec![0, 99], vec![second, 0], vec![third, 99], vec![written.len, 0]];
-        assert_eq!(places, expected);
+        assert_eq!(positions, expected);
     }
 
     #[test]

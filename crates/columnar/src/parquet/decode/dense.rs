@@ -27,18 +27,18 @@ use crate::{
 /// Decodes a column in segments: all rows, or those that pass the filter.
 pub(crate) fn decode(
     file: &ParquetFile,
-    unit: usize,
+    row_group: usize,
     column: &ProjectedColumn,
     bytes: &ParquetBytes,
     representation: ChunkRepresentation,
     passing: Option<&PassingRows>,
 ) -> Result<Chunk> {
-    let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
-    let rows = file.unit_rows(unit) as usize;
+    let wrong = |error: &dyn ToString| file.corrupt(row_group, column, error.to_string());
+    let rows = file.row_group_rows(row_group) as usize;
     // The reader reserves memory for the number of rows that are requested at a time.
     let segment = SEGMENT_ROWS.min(rows.max(1));
-    let reader =
-        reader(file, unit, std::slice::from_ref(column), bytes, segment).map_err(|error| wrong(&error))?;
+    let reader = reader(file, row_group, std::slice::from_ref(column), bytes, segment)
+        .map_err(|error| wrong(&error))?;
     let mut segments = SegmentCollector::new(passing);
     let mut decoded_rows = 0;
 
@@ -81,7 +81,7 @@ fn as_dictionary(segments: &[ArrayRef]) -> Result<Chunk, ArrowError> {
 /// Returns a reader of some columns, in the order of the file's columns.
 pub(crate) fn reader(
     file: &ParquetFile,
-    unit: usize,
+    row_group: usize,
     columns: &[ProjectedColumn],
     bytes: &ParquetBytes,
     batch_rows: usize,
@@ -92,7 +92,7 @@ pub(crate) fn reader(
     let levels = parquet_to_arrow_field_levels(descriptor, mask, file.types())?;
     ParquetRecordBatchReader::try_new_with_row_groups(
         &levels,
-        &BufferedRowGroup { file, unit, bytes },
+        &BufferedRowGroup { file, row_group, bytes },
         batch_rows,
         None,
     )
@@ -100,25 +100,25 @@ pub(crate) fn reader(
 
 struct BufferedRowGroup<'a> {
     file: &'a ParquetFile,
-    unit: usize,
+    row_group: usize,
     bytes: &'a ParquetBytes,
 }
 
 impl RowGroups for BufferedRowGroup<'_> {
     fn num_rows(&self) -> usize {
-        self.file.unit_rows(self.unit) as usize
+        self.file.row_group_rows(self.row_group) as usize
     }
 
     fn column_chunks(&self, leaf: usize) -> parquet::errors::Result<Box<dyn PageIterator>> {
-        let chunk = self.file.column_chunk(self.unit, leaf);
+        let chunk = self.file.column_chunk(self.row_group, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
-        let decryptor = self.file.decryptor_of(self.unit, leaf, chunk)?;
+        let decryptor = self.file.decryptor_of(self.row_group, leaf, chunk)?;
         let pages = self.bytes.pages(leaf, chunk, decryptor)?;
         Ok(Box::new(OneChunk(Some(pages))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(self.file.metadata().row_groups().get(self.unit).into_iter())
+        Box::new(self.file.metadata().row_groups().get(self.row_group).into_iter())
     }
 
     fn metadata(&self) -> &ParquetMetaData {

@@ -52,7 +52,7 @@ impl FlatChunk<'_> {
             return Ok(None);
         }
         self.segments(bytes, data_type, passing, scratch)
-            .map_err(|corrupt| self.file.corrupt(self.unit, self.column, corrupt))
+            .map_err(|corrupt| self.file.corrupt(self.row_group, self.column, corrupt))
     }
 
     fn segments(

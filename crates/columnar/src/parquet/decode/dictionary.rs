@@ -28,7 +28,7 @@ const MAX_ROWS_AHEAD: usize = 1 << 24;
 /// Chunk of a column that is neither nested nor repeated.
 pub(crate) struct FlatChunk<'a> {
     pub(crate) file: &'a ParquetFile,
-    pub(crate) unit: usize,
+    pub(crate) row_group: usize,
     pub(crate) column: &'a ProjectedColumn,
     pub(crate) leaf: usize,
     pub(crate) descriptor: &'a ColumnDescPtr,
@@ -70,7 +70,7 @@ impl FlatChunk<'_> {
         scratch: &mut DecodeScratch,
     ) -> Result<Option<ArrayRef>> {
         self.array(bytes, insist, scratch)
-            .map_err(|corrupt| self.file.corrupt(self.unit, self.column, corrupt))
+            .map_err(|corrupt| self.file.corrupt(self.row_group, self.column, corrupt))
     }
 
     fn array(
@@ -120,7 +120,7 @@ impl FlatChunk<'_> {
 
     /// Returns the rows of the row group.
     pub(crate) fn rows(&self) -> usize {
-        self.file.unit_rows(self.unit) as usize
+        self.file.row_group_rows(self.row_group) as usize
     }
 
     fn coded<T: DictionaryCode>(coded: Option<DecodedDictionary<T>>) -> Result<Option<ArrayRef>, Corrupt> {

@@ -83,9 +83,10 @@ impl ParquetFile {
         let mut scratch = DecodeScratch::default();
         let mut span = 0..=0;
 
-        for unit in 0..self.units() {
-            let bytes = self.read(object, unit, std::slice::from_ref(&column)).await?;
-            let decoded = self.decode(unit, &column, &bytes, ChunkRepresentation::Native, &mut scratch, None);
+        for row_group in 0..self.row_group_count() {
+            let bytes = self.read(object, row_group, std::slice::from_ref(&column)).await?;
+            let decoded =
+                self.decode(row_group, &column, &bytes, ChunkRepresentation::Native, &mut scratch, None);
             bytes.check().await?;
             match decoded {
                 Ok(Chunk::Dense(segments)) => segments.iter().for_each(|array| widen(&mut span, array)),

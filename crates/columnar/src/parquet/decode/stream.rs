@@ -39,20 +39,20 @@ impl ParquetFile {
     pub(crate) fn stream(
         &self,
         object: &OpenObject,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
         batch_rows: usize,
         runtime: &Handle,
     ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
-        let group = StreamedRowGroup { file: self, unit, object, runtime };
-        self.batches(unit, columns, batch_rows, None, &group)
+        let group = StreamedRowGroup { file: self, row_group, object, runtime };
+        self.batches(row_group, columns, batch_rows, None, &group)
     }
 
     /// Returns all rows of some columns of a row group, or the selected ones, in small batches. A reader takes each
     /// top-level column only once: if several parts of one column are requested, several readers run side by side.
     pub(crate) fn batches(
         &self,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
         batch_rows: usize,
         selection: Option<&RowSelection>,
@@ -70,10 +70,10 @@ impl ParquetFile {
             *times += 1;
         }
 
-        let layer = |places: Vec<usize>| {
+        let layer = |positions: Vec<usize>| {
             let columns: Vec<ProjectedColumn> =
-                places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
-            Ok((places, Box::new(self.layer(unit, &columns, &open)?)))
+                positions.iter().filter_map(|at| columns.get(*at).cloned()).collect();
+            Ok((positions, Box::new(self.layer(row_group, &columns, &open)?)))
         };
         let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
         let count = columns.len();
@@ -81,14 +81,14 @@ impl ParquetFile {
         Ok(std::iter::from_fn(move || {
             let mut side_by_side = vec![None; count];
             let mut rows = None;
-            for (places, reader) in &mut readers {
+            for (positions, reader) in &mut readers {
                 let (arrays, read) = match reader.next()? {
                     Ok(read) => read,
                     Err(error) => return Some(Err(error)),
                 };
                 rows = Some(read);
-                for (place, array) in places.iter().zip(arrays) {
-                    if let Some(column) = side_by_side.get_mut(*place) {
+                for (position, array) in positions.iter().zip(arrays) {
+                    if let Some(column) = side_by_side.get_mut(*position) {
                         *column = Some(array);
                     }
                 }
@@ -115,17 +115,17 @@ impl ParquetFile {
     /// Returns the rows of distinct top-level columns.
     fn layer(
         &self,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
         open: &BatchReaderFactory<'_>,
     ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         // An error of an encrypted column must not be attributed to its neighbours.
-        let first = columns.iter().find(|column| self.has_encrypted(unit, std::slice::from_ref(column)));
+        let first = columns.iter().find(|column| self.has_encrypted(row_group, std::slice::from_ref(column)));
         let first = first.or(columns.first()).cloned().unwrap_or_else(|| ProjectedColumn::whole(0));
-        let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(unit, &first, reason))?;
-        let reader = opened.map_err(|error| self.corrupt(unit, &first, error.to_string()))?;
+        let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(row_group, &first, reason))?;
+        let reader = opened.map_err(|error| self.corrupt(row_group, &first, error.to_string()))?;
         // Complete errors are built in advance, so that the batches outlive the file's metadata.
-        let wrong = self.corrupt(unit, &first, "");
+        let wrong = self.corrupt(row_group, &first, "");
         let wrong = move |reason: String| match wrong.clone() {
             crate::Error::Decryption { object, .. } => {
                 crate::Error::Decryption { object, column: None, reason }
@@ -170,28 +170,28 @@ type BatchReaderFactory<'a> = dyn Fn(&[ProjectedColumn]) -> ParquetResult<Parque
 
 struct StreamedRowGroup<'a> {
     file: &'a ParquetFile,
-    unit: usize,
+    row_group: usize,
     object: &'a OpenObject,
     runtime: &'a Handle,
 }
 
 impl RowGroups for StreamedRowGroup<'_> {
     fn num_rows(&self) -> usize {
-        self.file.unit_rows(self.unit) as usize
+        self.file.row_group_rows(self.row_group) as usize
     }
 
     fn column_chunks(&self, leaf: usize) -> ParquetResult<Box<dyn PageIterator>> {
-        let chunk = self.file.column_chunk(self.unit, leaf);
+        let chunk = self.file.column_chunk(self.row_group, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
         let from = ChunkWindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
         let window = ChunkWindow::new(from, footer::range(chunk));
-        let decryptor = self.file.decryptor_of(self.unit, leaf, chunk)?;
+        let decryptor = self.file.decryptor_of(self.row_group, leaf, chunk)?;
         let pages = ChunkPageReader::sequential(window, chunk, decryptor)?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(self.file.metadata.row_groups().get(self.unit).into_iter())
+        Box::new(self.file.metadata.row_groups().get(self.row_group).into_iter())
     }
 
     fn metadata(&self) -> &ParquetMetaData {

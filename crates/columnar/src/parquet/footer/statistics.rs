@@ -29,8 +29,9 @@ pub(crate) struct RowGroupStatistics<'a> {
 }
 
 impl<'a> RowGroupStatistics<'a> {
-    pub(crate) fn new(file: &'a ParquetFile, units: &[usize]) -> Self {
-        let groups = units.iter().filter_map(|unit| file.metadata.row_groups().get(*unit)).collect();
+    pub(crate) fn new(file: &'a ParquetFile, row_groups: &[usize]) -> Self {
+        let groups =
+            row_groups.iter().filter_map(|row_group| file.metadata.row_groups().get(*row_group)).collect();
         Self { file, groups }
     }
 

@@ -34,13 +34,13 @@ pub(crate) struct PageStatistics<'a> {
 }
 
 impl<'a> PageStatistics<'a> {
-    pub(crate) fn new(file: &'a ParquetFile, unit: usize, leaves: Vec<(usize, Arc<LeafIndex>)>) -> Self {
+    pub(crate) fn new(file: &'a ParquetFile, row_group: usize, leaves: Vec<(usize, Arc<LeafIndex>)>) -> Self {
         let pages = leaves.iter().filter_map(|(_, index)| index.pages.as_ref());
         let mut starts: Vec<u64> = pages.flat_map(LeafPageIndex::starts).collect();
         starts.push(0);
         starts.sort_unstable();
         starts.dedup();
-        Self { file, rows: file.unit_rows(unit), leaves, starts }
+        Self { file, rows: file.row_group_rows(row_group), leaves, starts }
     }
 
     /// Returns the ranges of rows.

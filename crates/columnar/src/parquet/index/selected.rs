@@ -27,7 +27,7 @@ use crate::{
 
 /// Pages of some columns that hold the requested rows, and their bytes once read.
 pub(crate) struct SelectedPages {
-    unit: usize,
+    row_group: usize,
     columns: Vec<ProjectedColumn>,
     selection: RowSelection,
     leaves: Vec<(usize, Arc<LeafIndex>)>,
@@ -51,19 +51,19 @@ impl ParquetFile {
     /// does not locate its pages. Columns are ascending; `leaves` has the index of each of their leaves.
     pub(crate) fn select(
         &self,
-        unit: usize,
+        row_group: usize,
         columns: &[ProjectedColumn],
         rows: &[Range<u64>],
         leaves: Vec<(usize, Arc<LeafIndex>)>,
     ) -> Option<SelectedPages> {
-        let total = self.unit_rows(unit) as usize;
+        let total = self.row_group_rows(row_group) as usize;
         let wanted = rows.iter().map(|range| range.start as usize..range.end as usize);
         let selection = RowSelection::from_consecutive_ranges(wanted, total);
         let mut ranges = Vec::new();
 
         for (leaf, index) in &leaves {
             let locations = index.pages.as_ref()?.locations();
-            let chunk = self.column_chunk(unit, *leaf).ok()?;
+            let chunk = self.column_chunk(row_group, *leaf).ok()?;
             if chunk.byte_range().0 != footer::range(chunk).start {
                 return None;
             }
@@ -77,7 +77,7 @@ impl ParquetFile {
 
         ranges.sort_unstable_by_key(|range| range.start);
         let pieces = FetchedPages::default();
-        Some(SelectedPages { unit, columns: columns.to_vec(), selection, leaves, ranges, pieces })
+        Some(SelectedPages { row_group, columns: columns.to_vec(), selection, leaves, ranges, pieces })
     }
 
     /// Reads the pages.
@@ -97,9 +97,9 @@ impl ParquetFile {
         pages: &SelectedPages,
         batch_rows: usize,
     ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
-        let SelectedPages { unit, columns, selection, .. } = pages;
+        let SelectedPages { row_group, columns, selection, .. } = pages;
         self.batches(
-            *unit,
+            *row_group,
             columns,
             batch_rows,
             Some(selection),
@@ -133,11 +133,11 @@ struct SelectedPagesRowGroup<'a> {
 
 impl RowGroups for SelectedPagesRowGroup<'_> {
     fn num_rows(&self) -> usize {
-        self.file.unit_rows(self.pages.unit) as usize
+        self.file.row_group_rows(self.pages.row_group) as usize
     }
 
     fn column_chunks(&self, leaf: usize) -> ParquetResult<Box<dyn PageIterator>> {
-        let chunk = self.file.column_chunk(self.pages.unit, leaf);
+        let chunk = self.file.column_chunk(self.pages.row_group, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
         let index = self.pages.leaves.iter().find(|(known, _)| *known == leaf);
         let pages = index.and_then(|(_, index)| index.pages.as_ref());
@@ -148,7 +148,7 @@ impl RowGroups for SelectedPagesRowGroup<'_> {
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(self.file.metadata.row_groups().get(self.pages.unit).into_iter())
+        Box::new(self.file.metadata.row_groups().get(self.pages.row_group).into_iter())
     }
 
     fn metadata(&self) -> &ParquetMetaData {

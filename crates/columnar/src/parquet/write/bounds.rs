@@ -26,8 +26,8 @@ use super::{
 };
 
 /// Number of pages without a new value after which the extremes of all values are computed: by then, finding the bounds
-/// of each page has cost as much.
-const STABLE: usize = 8;
+/// of each page has cost as much. Before, the extremes would soon be outdated.
+const STABLE_PAGES: usize = 8;
 
 /// Codes of the minimum and the maximum.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +39,10 @@ pub(super) struct PageBounds {
 /// Bounds of a chunk's pages, and of the whole chunk.
 pub(super) struct ChunkBounds {
     physical: PhysicalType,
-    /// Values at the end of the last page, and pages since the number last changed.
-    values: usize,
-    pages: usize,
+    /// Length of the dictionary at the end of the last page.
+    dictionary_len: usize,
+    /// Number of pages since the dictionary last grew.
+    stable_pages: usize,
     index: PageIndexBuilder,
     chunk: Option<PageBounds>,
     /// True if a page has values but no bounds.
@@ -52,8 +53,8 @@ impl ChunkBounds {
     pub(super) fn new(physical: PhysicalType, order: PlainValueOrder) -> Self {
         Self {
             physical,
-            values: 0,
-            pages: 0,
+            dictionary_len: 0,
+            stable_pages: 0,
             index: PageIndexBuilder::new(physical, order),
             chunk: None,
             is_unbounded: false,
@@ -65,11 +66,10 @@ impl ChunkBounds {
         if codebook.order() == PlainValueOrder::None {
             return None;
         }
-        // As long as values are added, the extremes of all of them are soon outdated.
 
-        let before = std::mem::replace(&mut self.values, codebook.len());
-        self.pages = if before == codebook.len() { self.pages + 1 } else { 0 };
-        if self.pages == STABLE && codebook.extremes().is_none() {
+        let before = std::mem::replace(&mut self.dictionary_len, codebook.len());
+        self.stable_pages = if before == codebook.len() { self.stable_pages + 1 } else { 0 };
+        if self.stable_pages == STABLE_PAGES && codebook.extremes().is_none() {
             codebook.find_extremes();
         }
         let extreme = codebook.extremes().and_then(|(smallest, largest)| {

@@ -312,8 +312,8 @@ impl Codebook {
         self.fresh = fresh;
         if codes.iter().zip(known..).any(|(code, given)| *code != given) {
             for (key, code) in self.fresh.iter().zip(&codes) {
-                if let Some(place) = self.map.get_mut(*key as usize) {
-                    *place = *code;
+                if let Some(known) = self.map.get_mut(*key as usize) {
+                    *known = *code;
                 }
             }
 

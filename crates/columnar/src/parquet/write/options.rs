@@ -211,7 +211,7 @@ impl ParquetOptions {
         // Values in lists have no order among rows.
         let leaves = schema.columns().iter().enumerate().filter(|(_, leaf)| leaf.max_rep_level() == 0);
         let leaves: Vec<(usize, String)> = leaves.map(|(at, leaf)| (at, leaf.path().string())).collect();
-        let place = |sorted: &SortedBy| {
+        let sorting_column = |sorted: &SortedBy| {
             let Some((at, _)) = leaves.iter().find(|(_, leaf)| *leaf == sorted.column) else {
                 let available: Vec<&str> = leaves.iter().map(|(_, leaf)| leaf.as_str()).collect();
                 return Err(Error::NoSuchColumn {
@@ -225,7 +225,7 @@ impl ParquetOptions {
             Ok(SortingColumn { column_idx: *at as i32, descending, nulls_first })
         };
 
-        let sorting: Vec<SortingColumn> = self.sorted_by.iter().map(place).collect::<Result<_>>()?;
+        let sorting: Vec<SortingColumn> = self.sorted_by.iter().map(sorting_column).collect::<Result<_>>()?;
         Ok((!sorting.is_empty()).then_some(sorting))
     }
 

@@ -1,4 +1,4 @@
-//! Upper bounds of what compressed buffers decompress to, from their frames alone: stated lengths may be damaged.
+//! Upper bounds of the decompressed size of compressed buffers, from their frames alone: stated lengths may be damaged.
 
 const ZSTD_MAGIC: u32 = 0xFD2F_B528;
 /// Magic number of Zstandard frames to be skipped, but for its last four bits.

@@ -140,7 +140,7 @@ struct MessageBlock {
     body_len: u64,
 }
 
-/// Returns the places of messages. Fails if an offset or length is negative.
+/// Returns the locations of messages. Fails if an offset or length is negative.
 fn message_blocks<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Result<Vec<MessageBlock>, Corrupt> {
     let valid = |block: &Block| {
         Some(MessageBlock {

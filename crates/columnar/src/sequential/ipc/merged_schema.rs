@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct MergedIpcSchema {
     schema: SchemaRef,
     /// Position in each file of each column of the schema; `None` if the file lacks it.
-    places: Vec<Vec<Option<usize>>>,
+    positions: Vec<Vec<Option<usize>>>,
     /// By column, the error of types without a common one.
     conflicts: BTreeMap<usize, Error>,
 }
@@ -40,14 +40,14 @@ impl MergedIpcSchema {
 
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut roots: HashMap<(&str, usize), usize> = HashMap::new();
-        let mut places: Vec<Vec<Option<usize>>> = Vec::with_capacity(files.len());
+        let mut positions: Vec<Vec<Option<usize>>> = Vec::with_capacity(files.len());
         let mut conflicts = BTreeMap::new();
 
         for (at, (_, schema)) in files.iter().enumerate() {
             let mut occurrences: HashMap<&str, usize> = HashMap::new();
             let mut of_file = vec![None; columns.len()];
 
-            for (place, written) in schema.fields().iter().enumerate() {
+            for (position, written) in schema.fields().iter().enumerate() {
                 let occurrence = occurrences.entry(written.name()).or_default();
                 let root = *roots.entry((written.name(), *occurrence)).or_insert(columns.len());
                 *occurrence += 1;
@@ -66,14 +66,14 @@ impl MergedIpcSchema {
                 }
 
                 if let Some(own) = of_file.get_mut(root) {
-                    *own = Some(place);
+                    *own = Some(position);
                 }
             }
 
-            places.push(of_file);
+            positions.push(of_file);
         }
 
-        for of_file in &mut places {
+        for of_file in &mut positions {
             of_file.resize(columns.len(), None);
         }
 
@@ -88,7 +88,7 @@ impl MergedIpcSchema {
         }
 
         let schema = Arc::new(Schema::new_with_metadata(fields, common_metadata(files)));
-        Ok(Self { schema, places, conflicts })
+        Ok(Self { schema, positions, conflicts })
     }
 
     /// Gives columns the types that the caller gave, to which the values of each file are cast.
@@ -115,7 +115,7 @@ impl MergedIpcSchema {
 
     /// Returns, by file, the position of each column of the schema in it; `None` if the file lacks it.
     pub(super) fn positions(&self) -> &[Vec<Option<usize>>] {
-        &self.places
+        &self.positions
     }
 
     /// Fails if the files have no common type for a needed column. `None` means all columns.

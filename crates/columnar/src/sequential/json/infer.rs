@@ -34,7 +34,7 @@ pub(crate) enum JsonType {
 /// The fields of objects, in order of first appearance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JsonFields {
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
     fields: Vec<(String, JsonType)>,
 }
 
@@ -44,17 +44,17 @@ impl JsonFields {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&JsonType> {
-        self.places.get(name).and_then(|place| self.fields.get(*place)).map(|(_, of_field)| of_field)
+        self.positions.get(name).and_then(|position| self.fields.get(*position)).map(|(_, of_field)| of_field)
     }
 
     /// Returns the field, and whether it is new.
     fn get_or_add(&mut self, name: String) -> Option<(&mut JsonType, bool)> {
         let next = self.fields.len();
-        let place = *self.places.entry(name.clone()).or_insert(next);
-        if place == next {
+        let position = *self.positions.entry(name.clone()).or_insert(next);
+        if position == next {
             self.fields.push((name, JsonType::Null));
         }
-        self.fields.get_mut(place).map(|(_, of_field)| (of_field, place == next))
+        self.fields.get_mut(position).map(|(_, of_field)| (of_field, position == next))
     }
 
     /// Adds a record. Returns the top-level fields whose type became wider.

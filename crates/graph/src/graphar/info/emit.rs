@@ -62,7 +62,7 @@ impl InfoYamlWriter {
 }
 
 /// Returns `text`, quoted if necessary.
-fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
+fn scalar(text: &str, position: YamlScalarPosition) -> Result<String, String> {
     if is_plain(text) {
         return Ok(text.to_owned());
     }
@@ -73,7 +73,7 @@ fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
     }
 
     let hashes = text.matches('#').count();
-    let colons = if place == YamlScalarPosition::Entry { text.matches(':').count() } else { 0 };
+    let colons = if position == YamlScalarPosition::Entry { text.matches(':').count() } else { 0 };
     if !text.contains(['"', '\\']) && hashes <= 1 && colons <= 1 {
         return Ok(format!("\"{text}\""));
     }

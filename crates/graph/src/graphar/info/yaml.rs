@@ -125,7 +125,7 @@ pub(super) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
     }
 
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+        let (line, column) = error.location().map_or((1, 1), |location| (location.line(), location.column()));
         Error::Info {
             file: file.to_owned(),
             key: format!("line {line}, column {column}"),

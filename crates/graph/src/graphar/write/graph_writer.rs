@@ -43,8 +43,8 @@ use crate::{
 ///
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// # let folder = tempfile::tempdir()?;
-/// let place = Destination::File(folder.path().join("social"));
-/// let mut writer = GraphWriter::create(place, "social", GraphWriteOptions::default()).await?;
+/// let destination = Destination::File(folder.path().join("social"));
+/// let mut writer = GraphWriter::create(destination, "social", GraphWriteOptions::default()).await?;
 ///
 /// let persons = RecordBatch::try_from_iter([("id", numbers(&[70, 20, 90])), ("born", numbers(&[1999, 2001, 1984]))])?;
 /// let vertices = VertexWrite::new("person", persons.schema()).with_key("id");

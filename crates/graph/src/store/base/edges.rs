@@ -24,7 +24,7 @@ use crate::{
 /// The ordinal of an edge is its position in the list of a direction. The edges of a vertex are sorted by neighbour;
 /// parallel ones keep the order in which they were added.
 pub(crate) struct EdgeBase {
-    place: GraphFolder,
+    folder: GraphFolder,
     fields: Vec<FieldRef>,
     info: EdgeBaseInfo,
     out: BaseAdjacencyList,
@@ -58,7 +58,7 @@ impl Budgeted<EdgeBase> {
             let passing = passing.clone();
             let selection = selection.clone();
             ahead(async move {
-                let may_stay = base.list(direction).is_cached(chunk, &selection) || base.place.has_room();
+                let may_stay = base.list(direction).is_cached(chunk, &selection) || base.folder.has_room();
                 let from: &EdgeBase = if may_stay { &base } else { &passing };
                 from.chunk(direction, chunk, &selection).await
             })
@@ -76,11 +76,11 @@ impl MemoryFootprint for EdgeBase {
 
 impl EdgeBase {
     /// Opens a base; `fields` are the properties of the type, with their result types.
-    pub(crate) fn open(place: &GraphFolder, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
-        let list = |direction| BaseAdjacencyList::open(place, info, direction, fields);
+    pub(crate) fn open(folder: &GraphFolder, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
+        let list = |direction| BaseAdjacencyList::open(folder, info, direction, fields);
         let out = list(Direction::Out);
         let into = list(Direction::In);
-        Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), out, into }
+        Self { folder: folder.clone(), fields: fields.to_vec(), info: info.clone(), out, into }
     }
 
     pub(crate) fn info(&self) -> &EdgeBaseInfo {
@@ -120,7 +120,7 @@ impl EdgeBase {
 
     /// Returns the same base, but does not cache its reads.
     fn passing(&self) -> Self {
-        Self::open(&self.place.passing(), &self.info, &self.fields)
+        Self::open(&self.folder.passing(), &self.info, &self.fields)
     }
 
     /// Loads the neighbours and selected columns of a chunk into the cache.

@@ -123,22 +123,22 @@ impl LookupKeys {
     /// Returns the index of a key if the chunk contains it.
     fn find(&self, row: usize, chunk: &Columns) -> Option<i64> {
         let [keys, indexes] = chunk.as_slice() else { return None };
-        let place = match self {
+        let position = match self {
             Self::Numbers(wanted) => {
                 let keys = keys.as_primitive_opt::<Int64Type>()?.values();
                 keys.binary_search(&wanted.value(row)).ok()?
             }
             Self::Texts(wanted) => {
                 let keys = keys.as_string_opt::<i32>()?;
-                text_place(keys, wanted.value(row))?
+                text_position(keys, wanted.value(row))?
             }
         };
 
-        indexes.as_primitive_opt::<Int64Type>()?.values().get(place).copied()
+        indexes.as_primitive_opt::<Int64Type>()?.values().get(position).copied()
     }
 }
 
-fn text_place(keys: &StringArray, wanted: &str) -> Option<usize> {
+fn text_position(keys: &StringArray, wanted: &str) -> Option<usize> {
     let mut start = 0;
     let mut end = keys.len();
     while start < end {
@@ -165,15 +165,15 @@ pub(crate) struct KeyFiles {
 struct LocatedKeys {
     chunks: ChunkInterner,
     /// Position of each key's chunk among the chunks; `None` if no chunk can contain it.
-    places: Vec<Option<u32>>,
+    positions: Vec<Option<u32>>,
 }
 
 impl KeyFiles {
     /// Opens the keys of the base at `path`.
-    pub(crate) fn open(place: &GraphFolder, path: &str, info: &KeysInfo) -> Self {
+    pub(crate) fn open(store_folder: &GraphFolder, path: &str, info: &KeysInfo) -> Self {
         let field = |name, data_type| -> FieldRef { Arc::new(Field::new(name, data_type, false)) };
         let fields = [field(KEY, info.fences.data_type()), field(INDEX, DataType::Int64)];
-        let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
+        let files = ChunkFiles::new(store_folder.clone(), FileType::Parquet, fields.into());
         Self { info: info.clone(), folder: folder(path), files }
     }
 
@@ -211,12 +211,12 @@ impl KeyFiles {
     fn locate(&self, wanted: &LookupKeys) -> LocatedKeys {
         let rows = wanted.len();
         let mut chunks = ChunkInterner::new(rows, self.info.fences.chunks() as u64);
-        let place = |row| {
+        let position = |row| {
             let chunk = self.info.fences.chunk(wanted, row)?;
             Some(chunks.insert(chunk) as u32)
         };
-        let places = (0..rows).map(place).collect();
-        LocatedKeys { chunks, places }
+        let positions = (0..rows).map(position).collect();
+        LocatedKeys { chunks, positions }
     }
 
     /// Returns the indexes of keys if all required chunks are cached.
@@ -225,14 +225,15 @@ impl KeyFiles {
             Ok(wanted) => wanted,
             Err(error) => return Some(Err(error)),
         };
-        let LocatedKeys { chunks, places } = self.locate(&wanted);
+        let LocatedKeys { chunks, positions } = self.locate(&wanted);
 
         let mut cached = Vec::with_capacity(chunks.numbers().len());
         for chunk in chunks.numbers() {
             cached.push(self.cached(*chunk)?);
         }
-        let find = |(row, place): (usize, &Option<u32>)| wanted.find(row, cached.get((*place)? as usize)?);
-        Some(Ok(places.iter().enumerate().map(find).collect()))
+        let find =
+            |(row, position): (usize, &Option<u32>)| wanted.find(row, cached.get((*position)? as usize)?);
+        Some(Ok(positions.iter().enumerate().map(find).collect()))
     }
 
     /// Returns the indexes of keys; `None` for those that do not exist.
@@ -245,10 +246,10 @@ impl KeyFiles {
 
     async fn load_and_find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let wanted = self.info.fences.wanted(of, keys)?;
-        let LocatedKeys { chunks, places } = self.locate(&wanted);
+        let LocatedKeys { chunks, positions } = self.locate(&wanted);
         let mut shares: Vec<Vec<usize>> = vec![Vec::new(); chunks.numbers().len()];
-        for (row, place) in places.iter().enumerate() {
-            if let Some(share) = place.and_then(|place| shares.get_mut(place as usize)) {
+        for (row, position) in positions.iter().enumerate() {
+            if let Some(share) = position.and_then(|position| shares.get_mut(position as usize)) {
                 share.push(row);
             }
         }
@@ -259,7 +260,7 @@ impl KeyFiles {
             Ok::<_, Error>(rows.into_iter().map(|row| (row, wanted.find(row, &chunk))).collect::<Vec<_>>())
         });
 
-        let mut found = vec![None; places.len()];
+        let mut found = vec![None; positions.len()];
         let mut loaded = futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS);
         while let Some(indexes) = loaded.try_next().await? {
             for (row, index) in indexes {

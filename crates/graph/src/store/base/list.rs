@@ -68,7 +68,7 @@ pub(crate) struct LocatedEdges {
 
 impl BaseAdjacencyList {
     pub(crate) fn open(
-        place: &GraphFolder,
+        store_folder: &GraphFolder,
         of: &EdgeBaseInfo,
         direction: Direction,
         fields: &[FieldRef],
@@ -85,7 +85,8 @@ impl BaseAdjacencyList {
         };
 
         let number = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, true)) };
-        let files = |fields: &[FieldRef]| ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
+        let files =
+            |fields: &[FieldRef]| ChunkFiles::new(store_folder.clone(), FileType::Parquet, fields.into());
         let chunk_size = ChunkSize::new(of.edge_chunk_size);
         let before = |size: u64| {
             let mut sum = 0_u64;
@@ -107,7 +108,7 @@ impl BaseAdjacencyList {
             info: info.clone(),
             offsets: files(&[number(OFFSET)]),
             ends: files(&names.map(number)),
-            groups: PropertyGroupFiles::open_all(place, &of.groups, fields),
+            groups: PropertyGroupFiles::open_all(store_folder, &of.groups, fields),
         }
     }
 
@@ -161,12 +162,12 @@ impl BaseAdjacencyList {
 
     /// Returns [`Self::slice_cached`] of many vertices.
     pub(crate) fn slices_cached(&self, vertices: &[i64]) -> Option<Result<Vec<Range<u64>>>> {
-        let (parts, places) = self.parts_of(vertices);
+        let (parts, locations) = self.parts_of(vertices);
         let mut offsets = Vec::with_capacity(parts.numbers().len());
         for part in parts.numbers() {
             offsets.push(self.offsets_cached(*part)?);
         }
-        Some(self.ranges(&parts, &places, &offsets))
+        Some(self.ranges(&parts, &locations, &offsets))
     }
 
     pub(crate) async fn slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
@@ -177,40 +178,40 @@ impl BaseAdjacencyList {
     }
 
     async fn load_slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
-        let (parts, places) = self.parts_of(vertices);
+        let (parts, locations) = self.parts_of(vertices);
         let loads = parts.numbers().iter().copied().map(|part| self.offsets(part));
         let offsets: Vec<ArrayRef> =
             futures::stream::iter(loads).buffered(MAX_CONCURRENT_CHUNKS).try_collect().await?;
-        self.ranges(&parts, &places, &offsets)
+        self.ranges(&parts, &locations, &offsets)
     }
 
     /// Returns the distinct parts of vertices, and for each vertex the position of its part and its row in it; `None`
     /// for a vertex beyond the list, which has no edges.
     fn parts_of(&self, vertices: &[i64]) -> (ChunkInterner, Vec<Option<(usize, u64)>>) {
         let mut parts = ChunkInterner::new(vertices.len(), self.parts());
-        let place = |vertex: &i64| {
+        let location = |vertex: &i64| {
             let vertex = *vertex as u64;
             let (part, row) = self.part_size.split(vertex);
             (vertex < self.vertices).then(|| (parts.insert(part), row))
         };
-        let places = vertices.iter().map(place).collect();
-        (parts, places)
+        let locations = vertices.iter().map(location).collect();
+        (parts, locations)
     }
 
     fn ranges(
         &self,
         parts: &ChunkInterner,
-        places: &[Option<(usize, u64)>],
+        locations: &[Option<(usize, u64)>],
         offsets: &[ArrayRef],
     ) -> Result<Vec<Range<u64>>> {
-        let range = |place: &Option<(usize, u64)>| {
-            let Some((at, row)) = place else { return Ok(0..0) };
+        let range = |location: &Option<(usize, u64)>| {
+            let Some((at, row)) = location else { return Ok(0..0) };
             match (parts.numbers().get(*at), offsets.get(*at)) {
                 (Some(part), Some(offsets)) => self.range(*part, *row, offsets),
                 _ => Ok(0..0),
             }
         };
-        places.iter().map(range).collect()
+        locations.iter().map(range).collect()
     }
 
     #[inline]
@@ -290,10 +291,10 @@ impl BaseAdjacencyList {
             while start < range.end {
                 let (first, end) = self.bounds(&mut part, start);
                 let (chunk, row) = self.chunk_size.split(start - first);
-                let place = chunks.insert(self.first_chunks.get(part).copied().unwrap_or(0) + chunk);
+                let index = chunks.insert(self.first_chunks.get(part).copied().unwrap_or(0) + chunk);
                 let end = range.end.min(end).min(first + (chunk + 1) * self.chunk_size.get());
                 let row = row as usize;
-                runs.push(ChunkRun { chunk: place, rows: row..row + (end - start) as usize });
+                runs.push(ChunkRun { chunk: index, rows: row..row + (end - start) as usize });
                 start = end;
             }
         }

@@ -95,8 +95,8 @@ impl BaseAdjacencyList {
         let mut columns = ColumnArrays::new();
         for (at, column) in selection.columns.iter().enumerate() {
             columns.push(match column.stored {
-                Some((group, place)) => {
-                    self.groups.get(group)?.files.cached(chunk, place)?.slice(rows.start, rows.len())
+                Some((group, position)) => {
+                    self.groups.get(group)?.files.cached(chunk, position)?.slice(rows.start, rows.len())
                 }
                 None => selection.missing(at, rows.len())?,
             });
@@ -116,7 +116,7 @@ impl BaseAdjacencyList {
         let mut columns = Vec::with_capacity(selection.columns.len());
         for column in &selection.columns {
             columns.push(match column.stored {
-                Some((group, place)) => Some(self.groups.get(group)?.files.cached(chunk, place)?),
+                Some((group, position)) => Some(self.groups.get(group)?.files.cached(chunk, position)?),
                 None => None,
             });
         }

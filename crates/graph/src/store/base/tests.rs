@@ -29,24 +29,24 @@ use crate::{
 };
 
 struct BaseFixture {
-    _folder: tempfile::TempDir,
-    place: GraphFolder,
+    temporary: tempfile::TempDir,
+    folder: GraphFolder,
     writer: BaseWriter,
 }
 
 async fn lake(memory: ByteSize, sizes: BaseChunkSizes) -> BaseFixture {
-    let folder = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
     let cache = Cache::open(CacheOptions::new(memory)).await.unwrap();
     let store = cache.store("file:///", &[]).unwrap();
-    let base = format!("{}/", folder.path().to_str().unwrap().trim_start_matches('/'));
-    let place = GraphFolder { cache, store, base, strictness: Strictness::Tolerant };
+    let base = format!("{}/", temporary.path().to_str().unwrap().trim_start_matches('/'));
+    let folder = GraphFolder { cache, store, base, strictness: Strictness::Tolerant };
     let writer = BaseWriter {
         sizes,
         durability: stylobate_storage::Durability::None,
-        ..BaseWriter::new(Destination::File(folder.path().to_owned()), ByteSize::mib(64))
+        ..BaseWriter::new(Destination::File(temporary.path().to_owned()), ByteSize::mib(64))
     };
 
-    BaseFixture { _folder: folder, place, writer }
+    BaseFixture { temporary, folder, writer }
 }
 
 fn sizes(rows: u64) -> BaseChunkSizes {
@@ -99,13 +99,14 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
     for (memory, is_text) in [(256, false), (0, false), (256, true), (0, true)] {
         let lake = lake(ByteSize::mib(memory), sizes(97)).await;
         let info = write_persons(&lake, 7_000, 1_000, is_text).await.unwrap();
-        backdate(lake._folder.path());
+        backdate(lake.temporary.path());
         assert_eq!((info.first, info.count, info.keys.as_ref().unwrap().count), (1_000, 7_000, 7_000));
         let again: VertexBaseInfo = serde_json::from_slice(&serde_json::to_vec(&info).unwrap()).unwrap();
         assert_eq!(again, info);
 
         let fields = person_fields(if is_text { DataType::Utf8 } else { DataType::Int64 });
-        let base = Arc::new(Budgeted::new(&lake.place.cache, VertexBase::open(&lake.place, &info, &fields)));
+        let base =
+            Arc::new(Budgeted::new(&lake.folder.cache, VertexBase::open(&lake.folder, &info, &fields)));
         let wanted =
             [fields[1].clone(), field("later", DataType::Float64), fields[3].clone(), fields[2].clone()];
         let selection = base.select(&wanted);
@@ -166,7 +167,7 @@ async fn a_key_that_is_null_or_there_twice_is_an_error_with_its_row_and_nothing_
         }
     }
 
-    let left: Vec<_> = walk(lake._folder.path());
+    let left: Vec<_> = walk(lake.temporary.path());
     assert_eq!(left, Vec::<String>::new());
 }
 
@@ -235,7 +236,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
         let info = lake.writer.edges(("Person", "LIKES", "Post"), counts, &fields, stream::iter(batches));
         let info = info.await.unwrap();
         let base =
-            Arc::new(Budgeted::new(&lake.place.cache, EdgeBase::open(&lake.place, &info, &edge_fields())));
+            Arc::new(Budgeted::new(&lake.folder.cache, EdgeBase::open(&lake.folder, &info, &edge_fields())));
         let selection = base.select(&[
             field("text", DataType::Utf8),
             field("none", DataType::Date32),
@@ -313,8 +314,8 @@ async fn each_base_is_a_graph_that_a_strict_reader_of_graphar_opens() {
     let written =
         lake.writer.edges(("Person", "KNOWS", "Person"), (300, 300), &edge_fields(), batches).await.unwrap();
     let open = |file: String| {
-        let path = lake._folder.path().join(file).to_str().unwrap().to_owned();
-        let cache = lake.place.cache.clone();
+        let path = lake.temporary.path().join(file).to_str().unwrap().to_owned();
+        let cache = lake.folder.cache.clone();
         let options = GraphOptions::default().with_strictness(Strictness::Strict);
         async move { Graph::open(&cache, path, options).await.unwrap() }
     };
@@ -346,7 +347,7 @@ async fn each_base_is_a_graph_that_a_strict_reader_of_graphar_opens() {
 async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors() {
     let lake = lake(ByteSize::mib(64), sizes(64)).await;
     let info = write_empty(&lake).await.unwrap();
-    let base = EdgeBase::open(&lake.place, &info, &edge_fields());
+    let base = EdgeBase::open(&lake.folder, &info, &edge_fields());
     let selection = base.select(&edge_fields());
     for vertex in [0, 3, 9, 70, -1] {
         assert!(base.list(Direction::Out).slice(vertex).await.unwrap().is_empty());
@@ -363,7 +364,7 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
 
     let fields = person_fields(DataType::Int64);
     let none = lake.writer.vertices("Person", Some("id"), &fields, 0, stream::iter([]), false).await.unwrap();
-    let base = VertexBase::open(&lake.place, &none.info, &fields);
+    let base = VertexBase::open(&lake.folder, &none.info, &fields);
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     assert_eq!(base.indexes_of(&keys).await.unwrap(), [None]);
 }

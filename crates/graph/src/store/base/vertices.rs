@@ -20,7 +20,7 @@ use crate::{
 
 /// Open base of vertices. Nothing is read before its first use.
 pub(crate) struct VertexBase {
-    place: GraphFolder,
+    folder: GraphFolder,
     fields: Vec<FieldRef>,
     info: VertexBaseInfo,
     groups: Vec<PropertyGroupFiles>,
@@ -58,7 +58,7 @@ impl Budgeted<VertexBase> {
             ahead(async move {
                 match base.chunk_cached(chunk, &selection) {
                     Some(rows) => Ok(rows),
-                    None if base.place.has_room() => base.chunk(chunk, &selection).await,
+                    None if base.folder.has_room() => base.chunk(chunk, &selection).await,
                     None => passing.chunk(chunk, &selection).await,
                 }
             })
@@ -76,11 +76,11 @@ impl MemoryFootprint for VertexBase {
 
 impl VertexBase {
     /// Opens a base; `fields` are the properties of the type, with their result types.
-    pub(crate) fn open(place: &GraphFolder, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
-        let groups = PropertyGroupFiles::open_all(place, &info.groups, fields);
+    pub(crate) fn open(folder: &GraphFolder, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
+        let groups = PropertyGroupFiles::open_all(folder, &info.groups, fields);
         let size = ChunkSize::new(info.chunk_size);
-        let keys = info.keys.as_ref().map(|keys| KeyFiles::open(place, &info.path, keys));
-        Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), groups, size, keys }
+        let keys = info.keys.as_ref().map(|keys| KeyFiles::open(folder, &info.path, keys));
+        Self { folder: folder.clone(), fields: fields.to_vec(), info: info.clone(), groups, size, keys }
     }
 
     pub(crate) fn info(&self) -> &VertexBaseInfo {
@@ -136,7 +136,7 @@ impl VertexBase {
         let mut taken = Vec::with_capacity(selection.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(chunks.numbers().len());
         for (at, column) in selection.columns.iter().enumerate() {
-            let Some((group, place)) = column.stored else {
+            let Some((group, position)) = column.stored else {
                 taken.extend(selection.missing(at, indexes.len()));
                 continue;
             };
@@ -144,7 +144,7 @@ impl VertexBase {
             arrays.clear();
 
             for chunk in chunks.numbers() {
-                arrays.push(files.cached(*chunk, place)?);
+                arrays.push(files.cached(*chunk, position)?);
             }
             match gather_rows(&arrays, &rows, column.field.data_type()) {
                 Ok(array) => taken.push(array),
@@ -258,7 +258,7 @@ impl VertexBase {
     fn chunk_cached(&self, chunk: u64, selection: &BaseColumnSelection) -> Option<VertexBaseRows> {
         let rows = self.rows(chunk) as usize;
         let column = |(at, column): (usize, &SelectedBaseColumn)| match column.stored {
-            Some((group, place)) => self.groups.get(group)?.files.cached(chunk, place),
+            Some((group, position)) => self.groups.get(group)?.files.cached(chunk, position),
             None => selection.missing(at, rows),
         };
         let columns = selection.columns.iter().enumerate().map(column).collect::<Option<_>>()?;
@@ -267,7 +267,7 @@ impl VertexBase {
 
     /// Returns the same base, but does not cache its reads.
     fn passing(&self) -> Self {
-        Self::open(&self.place.passing(), &self.info, &self.fields)
+        Self::open(&self.folder.passing(), &self.info, &self.fields)
     }
 
     /// Returns the indexes of keys; `None` for those that no vertex of the base has.

@@ -172,8 +172,11 @@ impl EdgeDelta {
         if deleted.is_empty() {
             return DeletionSet::default();
         }
-        let places = self.by_destination.values().iter().enumerate();
-        places.filter(|(_, at)| deleted.contains(u64::from(**at))).map(|(place, _)| place as u64).collect()
+        let positions = self.by_destination.values().iter().enumerate();
+        positions
+            .filter(|(_, at)| deleted.contains(u64::from(**at)))
+            .map(|(position, _)| position as u64)
+            .collect()
     }
 
     /// Returns neighbours and properties of ranges of ordinals. `columns` are whole columns in the order of sources.
@@ -187,13 +190,13 @@ impl EdgeDelta {
         if let [range] = ranges {
             let start = range.start as usize;
             let len = (range.end - range.start) as usize;
-            let places = match direction {
+            let rows = match direction {
                 Direction::Out => None,
                 Direction::In => Some(self.by_destination.slice(start, len)),
             };
-            let part = |array: &ArrayRef| match &places {
+            let part = |array: &ArrayRef| match &rows {
                 None => Ok(array.slice(start, len)),
-                Some(places) => take(array, places, None),
+                Some(rows) => take(array, rows, None),
             };
 
             let properties = columns.iter().map(part).collect::<Result<_, _>>().map_err(sorting)?;
@@ -203,19 +206,25 @@ impl EdgeDelta {
         let ordinals = ranges.iter().flat_map(|range| range.start as u32..range.end as u32);
         let ordinals: UInt32Array = ordinals.collect::<Vec<_>>().into();
         let found = take(neighbors, &ordinals, None).map_err(sorting)?;
-        let places = match direction {
+        let rows = match direction {
             _ if columns.is_empty() => None,
             Direction::Out => Some(ordinals),
             Direction::In => {
-                let places = self.by_destination.values();
-                Some(ordinals.values().iter().filter_map(|at| places.get(*at as usize).copied()).collect())
+                let by_destination = self.by_destination.values();
+                Some(
+                    ordinals
+                        .values()
+                        .iter()
+                        .filter_map(|at| by_destination.get(*at as usize).copied())
+                        .collect(),
+                )
             }
         };
 
         let mut properties = ColumnArrays::new();
         for column in columns {
-            if let Some(places) = &places {
-                properties.push(take(column, places, None).map_err(sorting)?);
+            if let Some(rows) = &rows {
+                properties.push(take(column, rows, None).map_err(sorting)?);
             }
         }
 

@@ -47,9 +47,9 @@ impl DeltaRows {
     }
 
     /// Opens the columns of a file that are among `fields`.
-    pub(crate) async fn open(place: &GraphFolder, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
-        let columns = place.open(path, FileType::Parquet, fields).await?;
-        if place.is_settled(path).await? {
+    pub(crate) async fn open(folder: &GraphFolder, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
+        let columns = folder.open(path, FileType::Parquet, fields).await?;
+        if folder.is_settled(path).await? {
             return Ok(Self::File { columns, fields: fields.clone() });
         }
         // The columns of a file opened so soon after its write would never be cached: decode them now.
@@ -122,20 +122,20 @@ impl DeltaRows {
     }
 
     /// Reads all rows of columns, null for absent columns.
-    pub(crate) async fn all(&self, places: &[Option<usize>], fields: &[FieldRef]) -> Result<ColumnArrays> {
-        let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+    pub(crate) async fn all(&self, positions: &[Option<usize>], fields: &[FieldRef]) -> Result<ColumnArrays> {
+        let wanted: SmallVec<[usize; 4]> = positions.iter().flatten().copied().collect();
         let mut found = self.get(&wanted).await?.into_iter();
         let rows = self.len();
-        let column = |(place, field): (&Option<usize>, &FieldRef)| {
-            place.and_then(|_| found.next()).unwrap_or_else(|| new_null_array(field.data_type(), rows))
+        let column = |(position, field): (&Option<usize>, &FieldRef)| {
+            position.and_then(|_| found.next()).unwrap_or_else(|| new_null_array(field.data_type(), rows))
         };
-        Ok(places.iter().zip(fields).map(column).collect())
+        Ok(positions.iter().zip(fields).map(column).collect())
     }
 
     /// Reads all rows of these fields, null for fields added to the schema later.
     pub(crate) async fn of_fields(&self, fields: &[FieldRef]) -> Result<ColumnArrays> {
-        let places: Vec<Option<usize>> = fields.iter().map(|field| self.position(field.name())).collect();
-        self.all(&places, fields).await
+        let positions: Vec<Option<usize>> = fields.iter().map(|field| self.position(field.name())).collect();
+        self.all(&positions, fields).await
     }
 
     /// Reads the column of this name, if it exists.

@@ -121,14 +121,16 @@ impl VertexDelta {
             _ => return None,
         };
 
-        let same = |place: usize, row: u32| match (&self.keys, key) {
-            (VertexDeltaKeys::Ints { sorted, .. }, VertexKeyRef::Int(key)) => sorted.get(place) == Some(&key),
+        let same = |position: usize, row: u32| match (&self.keys, key) {
+            (VertexDeltaKeys::Ints { sorted, .. }, VertexKeyRef::Int(key)) => {
+                sorted.get(position) == Some(&key)
+            }
             (VertexDeltaKeys::Texts { texts, .. }, VertexKeyRef::Text(key)) => {
                 texts.value(row as usize) == key
             }
             _ => false,
         };
-        let rest = rows.iter().enumerate().skip(start).take_while(|(place, row)| same(*place, **row));
+        let rest = rows.iter().enumerate().skip(start).take_while(|(position, row)| same(*position, **row));
         let indexes = rest.map(|(_, row)| self.first + u64::from(*row));
 
         indexes.filter(|index| is_there(*index)).last().map(|index| index as i64)

@@ -176,10 +176,10 @@ impl EdgePart {
                 let (neighbors, columns) = access.read(resident, || list.read(ranges, selection)).await?;
                 Ok(NeighborRows { neighbors, columns })
             }
-            (EdgePartSource::Delta(delta), EdgePartColumns::Delta(places)) => {
-                let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+            (EdgePartSource::Delta(delta), EdgePartColumns::Delta(positions)) => {
+                let wanted: SmallVec<[usize; 4]> = positions.iter().flatten().copied().collect();
                 let whole = delta.rows().get_with(access, &wanted).await?;
-                of_delta(delta, direction, ranges, whole, places, fields)
+                of_delta(delta, direction, ranges, whole, positions, fields)
             }
             _ => Ok(NeighborRows::empty(fields)),
         }
@@ -214,12 +214,12 @@ fn of_delta(
     direction: Direction,
     ranges: &[Range<u64>],
     whole: ColumnArrays,
-    places: &[Option<usize>],
+    positions: &[Option<usize>],
     fields: &[FieldRef],
 ) -> Result<NeighborRows> {
     let (neighbors, found) = delta.read(direction, ranges, &whole)?;
     let mut found = found.into_iter();
-    let columns = places.iter().zip(fields).map(|(place, field)| match place {
+    let columns = positions.iter().zip(fields).map(|(position, field)| match position {
         Some(_) => found.next().unwrap_or_else(|| new_null_array(field.data_type(), neighbors.len())),
         None => new_null_array(field.data_type(), neighbors.len()),
     });

@@ -63,10 +63,10 @@ impl VertexPart {
                 let resident = || base.take_cached(indexes, selection);
                 Ok(access.read(resident, || base.take(indexes, selection)).await?.into())
             }
-            (Self::Delta(delta), VertexPartColumns::Delta(places)) => {
-                let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+            (Self::Delta(delta), VertexPartColumns::Delta(positions)) => {
+                let wanted: SmallVec<[usize; 4]> = positions.iter().flatten().copied().collect();
                 let whole = delta.rows().get_with(access, &wanted).await?;
-                of_delta(delta, indexes, &whole, places, fields)
+                of_delta(delta, indexes, &whole, positions, fields)
             }
             _ => Ok(ColumnArrays::new()),
         }
@@ -77,15 +77,18 @@ fn of_delta(
     delta: &VertexDelta,
     indexes: &[i64],
     whole: &[ArrayRef],
-    places: &[Option<usize>],
+    positions: &[Option<usize>],
     fields: &[FieldRef],
 ) -> Result<ColumnArrays> {
     let first = delta.range().start as i64;
     let rows: UInt32Array = indexes.iter().map(|index| (index - first) as u32).collect::<Vec<_>>().into();
     let mut whole = whole.iter();
-    let columns = places.iter().zip(fields).map(|(place, field)| match place.and_then(|_| whole.next()) {
-        Some(column) => take(column, &rows, None).map_err(|error| arrow_error("vertices of a delta", error)),
-        None => Ok(new_null_array(field.data_type(), indexes.len())),
-    });
+    let columns =
+        positions.iter().zip(fields).map(|(position, field)| match position.and_then(|_| whole.next()) {
+            Some(column) => {
+                take(column, &rows, None).map_err(|error| arrow_error("vertices of a delta", error))
+            }
+            None => Ok(new_null_array(field.data_type(), indexes.len())),
+        });
     columns.collect()
 }

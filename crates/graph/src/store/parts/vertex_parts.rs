@@ -197,9 +197,9 @@ impl VertexParts {
         for (at, column) in columns.into_iter().enumerate() {
             let hits = self.hits(indexes, of, at);
             let mut news = Vec::with_capacity(hits.columns.len());
-            for (patch, place) in &hits.columns {
+            for (patch, position) in &hits.columns {
                 if let Some(patch) = self.patches.get(*patch) {
-                    news.extend(patch.rows().get_with(access, &[*place]).await?);
+                    news.extend(patch.rows().get_with(access, &[*position]).await?);
                 }
             }
             patched.push(hits.apply(column, &news)?);
@@ -216,9 +216,9 @@ impl VertexParts {
             return hits;
         }
         for (row, index) in indexes.iter().enumerate() {
-            let found = patches.iter().find_map(|(patch, place)| {
+            let found = patches.iter().find_map(|(patch, position)| {
                 let row = self.patches.get(*patch)?.row(*index)?;
-                Some(((*patch, *place), row))
+                Some(((*patch, *position), row))
             });
             if let Some((column, from)) = found {
                 let known = hits.columns.iter().position(|known| *known == column);
@@ -246,15 +246,15 @@ impl PatchHits {
         if self.rows.is_empty() {
             return Ok(column);
         }
-        let mut places: Vec<(usize, usize)> = (0..column.len()).map(|row| (0, row)).collect();
+        let mut indices: Vec<(usize, usize)> = (0..column.len()).map(|row| (0, row)).collect();
         for (row, at, from) in &self.rows {
-            if let Some(place) = places.get_mut(*row) {
-                *place = (at + 1, *from);
+            if let Some(index) = indices.get_mut(*row) {
+                *index = (at + 1, *from);
             }
         }
 
         let arrays: Vec<&dyn Array> = std::iter::once(&column).chain(news).map(AsRef::as_ref).collect();
-        interleave(&arrays, &places).map_err(|error| arrow_error("vertices and patches", error))
+        interleave(&arrays, &indices).map_err(|error| arrow_error("vertices and patches", error))
     }
 }
 

@@ -30,17 +30,19 @@ use crate::{
     },
 };
 
-/// Columns that a scan reads, filters and returns.
+/// Columns that a scan reads, filters and returns; positions are those in `schema`.
 struct StoreScanPlan {
     /// All columns that are read: the returned ones, then those of the filter.
     schema: SchemaRef,
     /// Positions of the returned columns.
-    shown: Vec<usize>,
+    returned: Vec<usize>,
+    /// The filter, and the positions of the columns that it reads.
     filter: Option<(RowFilter, Vec<usize>)>,
 }
 
 impl StoreScanPlan {
-    /// Builds a plan. The `own` columns come first and are always returned.
+    /// Builds a plan, and returns it with the properties that it reads. The `own` columns come first and are always
+    /// returned.
     fn new(
         of: &str,
         own: Vec<FieldRef>,
@@ -49,12 +51,12 @@ impl StoreScanPlan {
         predicate: Option<&Predicate>,
     ) -> Result<(Self, Arc<[FieldRef]>)> {
         let mut fields = pick(of, all, columns)?.to_vec();
-        let shown = (0..own.len() + fields.len()).collect();
+        let returned = (0..own.len() + fields.len()).collect();
         let mut filter = None;
         if let Some(predicate) = predicate {
             let whole = Schema::new(own.iter().chain(all).cloned().collect::<Vec<_>>());
             let bound = RowFilter::new(predicate, &whole)?;
-            let places = bound.columns().into_iter().map(|column| match column.checked_sub(own.len()) {
+            let positions = bound.columns().into_iter().map(|column| match column.checked_sub(own.len()) {
                 None => column,
                 Some(property) => {
                     let wanted = all.get(property);
@@ -67,30 +69,30 @@ impl StoreScanPlan {
                 }
             });
 
-            let places = places.collect();
-            filter = Some((bound, places));
+            let positions = positions.collect();
+            filter = Some((bound, positions));
         }
 
         let schema = Arc::new(Schema::new(own.into_iter().chain(fields.iter().cloned()).collect::<Vec<_>>()));
-        Ok((Self { schema, shown, filter }, fields.into()))
+        Ok((Self { schema, returned, filter }, fields.into()))
     }
 
     /// Returns the rows that pass, with the requested columns.
-    fn answer(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    fn output(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let all = batch(&self.schema, columns, rows)?;
         let passing = match &self.filter {
             None => None,
-            Some((filter, places)) => {
-                let looked_at: Vec<ArrayRef> =
-                    places.iter().filter_map(|at| all.columns().get(*at).cloned()).collect();
-                Some(BooleanArray::from(filter.passing(&looked_at, rows)?))
+            Some((filter, positions)) => {
+                let inputs: Vec<ArrayRef> =
+                    positions.iter().filter_map(|at| all.columns().get(*at).cloned()).collect();
+                Some(BooleanArray::from(filter.passing(&inputs, rows)?))
             }
         };
 
-        let shown = all.project(&self.shown).map_err(scanning)?;
+        let returned = all.project(&self.returned).map_err(scanning)?;
         match passing {
-            Some(passing) => filter_record_batch(&shown, &passing).map_err(scanning),
-            None => Ok(shown),
+            Some(passing) => filter_record_batch(&returned, &passing).map_err(scanning),
+            None => Ok(returned),
         }
     }
 }
@@ -123,27 +125,28 @@ impl Snapshot {
         let parts = self.vertex_parts(self.record().vertex_type(vertex_type)?).await?;
         let of = format!("vertices of type {vertex_type}");
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
-        let (wanted, fields) =
+        let (plan, fields) =
             StoreScanPlan::new(&of, vec![index], &parts.state.schema.fields(), columns, predicate)?;
-        let shown = Arc::new(wanted.schema.project(&wanted.shown).map_err(scanning)?);
+        let schema = Arc::new(plan.schema.project(&plan.returned).map_err(scanning)?);
         let selection = Arc::new(parts.select(fields));
-        let wanted = Arc::new(wanted);
+        let plan = Arc::new(plan);
         let snapshot = self.clone();
         let streams = (0..parts.parts.len()).map(move |at| {
             let parts = parts.clone();
             let selection = selection.clone();
-            let wanted = wanted.clone();
+            let plan = plan.clone();
+            // Keeps the version's files from garbage collection until the stream ends.
             let pin = snapshot.clone();
-            let rows = rows_of(parts.clone(), at, selection.clone());
+            let rows = vertex_rows(parts.clone(), at, selection.clone());
             rows.and_then(move |(first, rows, columns)| {
-                let (parts, selection, wanted, _pin) =
-                    (parts.clone(), selection.clone(), wanted.clone(), pin.clone());
-                async move { of_vertices(&parts, &selection, &wanted, first, (rows, columns)).await }
+                let (parts, selection, plan, _pin) =
+                    (parts.clone(), selection.clone(), plan.clone(), pin.clone());
+                async move { live_vertices(&parts, &selection, &plan, first, (rows, columns)).await }
             })
         });
 
         let batches = futures::stream::iter(streams).flatten();
-        Ok((shown, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
+        Ok((schema, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
     }
 
     /// Scans the edges of a type that satisfy a filter. Batches have `src` and `dst`, the indexes of their ends, then
@@ -168,32 +171,33 @@ impl Snapshot {
         let parts = self.edge_parts(self.record().edge_type(edge_type)?).await?;
         let of = format!("edges of type {}", parts.state.schema.full_name());
         let own = [SOURCE, DESTINATION].map(|name| Arc::new(Field::new(name, DataType::Int64, false)));
-        let (wanted, fields) =
+        let (plan, fields) =
             StoreScanPlan::new(&of, own.to_vec(), &parts.state.schema.fields(), columns, predicate)?;
-        let shown = Arc::new(wanted.schema.project(&wanted.shown).map_err(scanning)?);
-        let wanted = Arc::new(wanted);
+        let schema = Arc::new(plan.schema.project(&plan.returned).map_err(scanning)?);
+        let plan = Arc::new(plan);
         let snapshot = self.clone();
         let streams = (0..parts.parts.len()).map(move |at| {
-            let wanted = wanted.clone();
+            let plan = plan.clone();
+            // Keeps the version's files from garbage collection until the stream ends.
             let pin = snapshot.clone();
-            let rows = edges_of(parts.clone(), at, fields.clone());
+            let rows = live_edges(parts.clone(), at, fields.clone());
             rows.and_then(move |columns| {
-                let wanted = wanted.clone();
+                let plan = plan.clone();
                 let _pin = pin.clone();
                 async move {
                     let rows = columns.first().map_or(0, Array::len);
-                    wanted.answer(columns, rows)
+                    plan.output(columns, rows)
                 }
             })
         });
 
         let batches = futures::stream::iter(streams).flatten();
-        Ok((shown, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
+        Ok((schema, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
     }
 }
 
-/// Streams rows of a part of vertices, including deleted ones: the index of the first, and columns.
-fn rows_of(
+/// Streams rows of a part of vertices, including deleted ones: the index of the first, their number, and columns.
+fn vertex_rows(
     parts: Arc<VertexParts>,
     at: usize,
     selection: Arc<VertexSelection>,
@@ -206,11 +210,11 @@ fn rows_of(
             let range = delta.range();
             let delta = delta.clone();
             let whole = async move {
-                let Some(VertexPartColumns::Delta(places)) = selection.columns(at) else {
+                let Some(VertexPartColumns::Delta(positions)) = selection.columns(at) else {
                     return Ok((0, 0, ColumnArrays::new()));
                 };
                 let rows = delta.rows().len();
-                Ok((range.start, rows, delta.rows().all(places, &selection.fields).await?))
+                Ok((range.start, rows, delta.rows().all(positions, &selection.fields).await?))
             };
 
             futures::stream::once(whole).boxed()
@@ -219,10 +223,11 @@ fn rows_of(
     }
 }
 
-async fn of_vertices(
+/// Returns the batch of a scan from rows of a part: without deleted vertices, with patches, and filtered.
+async fn live_vertices(
     parts: &VertexParts,
     selection: &VertexSelection,
-    wanted: &StoreScanPlan,
+    plan: &StoreScanPlan,
     first: u64,
     (rows, columns): (usize, ColumnArrays),
 ) -> Result<RecordBatch> {
@@ -240,11 +245,11 @@ async fn of_vertices(
     let columns = parts.patched(Access::Loading, &indexes, columns, selection).await?;
     let rows = indexes.len();
     let index: ArrayRef = Arc::new(Int64Array::from(indexes));
-    wanted.answer(std::iter::once(index).chain(columns).collect(), rows)
+    plan.output(std::iter::once(index).chain(columns).collect(), rows)
 }
 
 /// Streams the live edges of a part: sources, destinations, properties.
-fn edges_of(
+fn live_edges(
     parts: Arc<EdgeParts>,
     at: usize,
     fields: Arc<[FieldRef]>,
@@ -266,10 +271,10 @@ fn edges_of(
         (EdgePartSource::Delta(delta), columns) => {
             let delta = delta.clone();
             let whole = async move {
-                let (Some(part), EdgePartColumns::Delta(places)) = (parts.parts.get(at), columns) else {
+                let (Some(part), EdgePartColumns::Delta(positions)) = (parts.parts.get(at), columns) else {
                     return Ok(Vec::new());
                 };
-                let found = delta.rows().all(&places, &fields).await?;
+                let found = delta.rows().all(&positions, &fields).await?;
                 let ends = [delta.keys(Direction::Out), delta.neighbors(Direction::Out)];
                 let ends = ends.map(|end| Arc::new(end.clone()) as ArrayRef);
                 without_deleted(part, 0, ends.into_iter().chain(found).collect())

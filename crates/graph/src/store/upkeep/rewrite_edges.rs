@@ -77,7 +77,7 @@ impl GraphStore {
         let rows = written.count;
         let bytes = written.bytes;
 
-        let base = Arc::new(EdgeBase::open(&self.core().place, &written, &fields));
+        let base = Arc::new(EdgeBase::open(&self.core().folder, &written, &fields));
         let replace = |head: Snapshot| {
             let base = base.clone();
             let parts = parts.clone();
@@ -182,8 +182,8 @@ pub(crate) async fn deleted_since(
             None => now.parts.get(at),
             // A delta whose edges were all deleted is no longer part of a version.
             Some(delta) => {
-                let place = deltas.get(delta).map(|info| &info.at);
-                let found = now.state.deltas.iter().position(|info| Some(&info.at) == place);
+                let location = deltas.get(delta).map(|info| &info.at);
+                let found = now.state.deltas.iter().position(|info| Some(&info.at) == location);
                 found.and_then(|found| now.parts.get(now.state.bases.len() + found))
             }
         };

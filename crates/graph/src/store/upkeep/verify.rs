@@ -90,9 +90,9 @@ impl Snapshot {
     async fn reopened(&self) -> Result<Self> {
         let core = self.core();
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
-        let store = core.place.store.with_origin(core.place.store.origin().clone(), pages.clone());
+        let store = core.folder.store.with_origin(core.folder.store.origin().clone(), pages.clone());
         let cache = Cache::passing(pages);
-        let core = StoreCore::new(GraphFolder { store, cache, ..core.place.clone() }, core.options.clone())?;
+        let core = StoreCore::new(GraphFolder { store, cache, ..core.folder.clone() }, core.options.clone())?;
         let record = core.log.read(self.version()).await?;
         Ok(Self::new(Arc::new(core), record))
     }

@@ -125,8 +125,8 @@ impl CommitBuilder {
             let at = self.deleted(pending.deleted.clone());
             state.deleted.push(at);
         }
-        if let Some(place) = self.record.vertices.get_mut(at) {
-            *place = state;
+        if let Some(current) = self.record.vertices.get_mut(at) {
+            *current = state;
         }
         Ok(())
     }
@@ -159,8 +159,8 @@ impl CommitBuilder {
             }
         }
 
-        if let Some(place) = self.record.edges.get_mut(at) {
-            *place = state;
+        if let Some(current) = self.record.edges.get_mut(at) {
+            *current = state;
         }
         Ok(())
     }
@@ -247,29 +247,29 @@ impl CommitBuilder {
         let mut by_size: Vec<usize> = (0..self.items.len()).collect();
         by_size.sort_by_key(|at| std::cmp::Reverse(self.items.get(*at).map_or(0, |item| item.text.len())));
 
-        let mut places: Vec<Option<DataLocation>> = vec![None; self.items.len()];
+        let mut locations: Vec<Option<DataLocation>> = vec![None; self.items.len()];
         for at in by_size {
             let Some(item) = self.items.get(at).filter(|_| inline > limit) else { break };
             inline -= item.text.len();
             let path = item.write(core).await?;
-            if let Some(place) = places.get_mut(at) {
-                *place = Some(DataLocation::File { path });
+            if let Some(location) = locations.get_mut(at) {
+                *location = Some(DataLocation::File { path });
             }
         }
 
         let version = self.record.version;
-        for (item, place) in self.items.into_iter().zip(&mut places) {
-            if place.is_none() {
-                *place = Some(DataLocation::Inline { version, slot: self.record.inline.len() as u32 });
+        for (item, location) in self.items.into_iter().zip(&mut locations) {
+            if location.is_none() {
+                *location = Some(DataLocation::Inline { version, slot: self.record.inline.len() as u32 });
                 self.record.inline.push(item.text);
             }
         }
 
         for location in self.record.locations_mut() {
             if let DataLocation::Inline { version: UNPLACED, slot } = location
-                && let Some(Some(place)) = places.get(*slot as usize)
+                && let Some(Some(written)) = locations.get(*slot as usize)
             {
-                *location = place.clone();
+                *location = written.clone();
             }
         }
 

@@ -165,7 +165,7 @@ impl GraphStore {
         let held = self.core().live.versions();
         let contents = StoreContents { files, records, held, leases };
 
-        let garbage = Garbage::among(&contents, &self.core().place.base, options, now_ms);
+        let garbage = Garbage::among(&contents, &self.core().folder.base, options, now_ms);
         if !options.dry_run {
             self.remove_garbage(&garbage).await?;
         }
@@ -176,7 +176,7 @@ impl GraphStore {
     /// Removes garbage: records first, oldest first, then files, leases and folders.
     async fn remove_garbage(&self, garbage: &Garbage<'_>) -> Result<()> {
         for version in &garbage.versions {
-            self.delete(&self.core().place.path(&file_name(*version))?).await?;
+            self.delete(&self.core().folder.path(&file_name(*version))?).await?;
         }
 
         let deletes = garbage.files.iter().map(|file| self.delete(&file.location)).collect::<Vec<_>>();
@@ -210,7 +210,7 @@ impl GraphStore {
 
     /// Deletes an object, which may be gone already.
     async fn delete(&self, path: &Path) -> Result<()> {
-        match self.core().place.store.delete(path).await {
+        match self.core().folder.store.delete(path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(StorageError::from_origin(path.as_ref(), error).into()),
         }

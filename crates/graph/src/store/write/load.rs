@@ -232,7 +232,7 @@ impl StoreWriter {
             let prepared =
                 batches.map(|batch| prepared_vertices(batch, &schema, &parts)).buffered(BATCHES_AHEAD);
             let written = writer.vertices(&name, Some(&schema.key), &fields, first, prepared, by_key).await?;
-            let base = VertexBase::open(&core.place, &written.info, &fields);
+            let base = VertexBase::open(&core.folder, &written.info, &fields);
             let next = first + written.info.count;
 
             // Keys are kept until all edges are resolved.

@@ -215,7 +215,7 @@ impl StoreWriter {
         let known: Vec<&DataLocation> = self.head.record().locations().collect();
         for location in record.locations().filter(|location| !known.contains(location)) {
             if let DataLocation::File { path } = location
-                && !self.store.core().place.has(path).await?
+                && !self.store.core().folder.has(path).await?
             {
                 return Ok(false);
             }

@@ -128,9 +128,9 @@ impl ConfigFile<'_> {
                 continue;
             }
             let Some(setting) = Setting::find(section, name) else {
-                let place = format!("in [{section}]");
+                let context = format!("in [{section}]");
                 let known = Setting::keys(section).chain(secrets.iter().copied());
-                return self.of(key).error(unknown_key(name, &place, known));
+                return self.of(key).error(unknown_key(name, &context, known));
             };
 
             let given = match value.get_ref() {
@@ -258,9 +258,9 @@ impl ConfigFile<'_> {
         }
     }
 
-    fn check_keys(&self, table: &DeTable<'_>, place: &str, known: &[&'static str]) -> Result<()> {
+    fn check_keys(&self, table: &DeTable<'_>, context: &str, known: &[&'static str]) -> Result<()> {
         match table.keys().find(|key| !known.contains(&&**key.get_ref())) {
-            Some(key) => self.of(key).error(unknown_key(key.get_ref(), place, known.iter().copied())),
+            Some(key) => self.of(key).error(unknown_key(key.get_ref(), context, known.iter().copied())),
             None => Ok(()),
         }
     }

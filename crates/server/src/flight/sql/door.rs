@@ -121,7 +121,7 @@ impl SqlDoor {
 
         let statement = Statement::open(&self.tickets, sealed, caller)?;
         let RunningQuery { schema, batches, running } = self.engine.begin(caller, statement).await?;
-        Ok(TicketBatches { schema, batches, read: Some(FlightRead { place: None, running }) })
+        Ok(TicketBatches { schema, batches, read: Some(FlightRead { object: None, running }) })
     }
 
     /// Performs an action, and returns the bodies of its results.

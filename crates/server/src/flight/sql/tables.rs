@@ -21,9 +21,9 @@ use stylobate_storage::{Error as StorageError, nearest_name};
 use tonic::Status;
 
 use super::super::{
+    bucket_path::BucketPath,
     error::{BucketNaming, from_scan},
     list::scannable,
-    place::BucketPath,
 };
 use crate::{Action, Bucket, Node};
 
@@ -68,8 +68,8 @@ pub(super) async fn find(
     let mut refused = None;
     for candidate in candidates(&within) {
         let path = format!("{bucket}/{candidate}");
-        let place = BucketPath::parse(&path)?;
-        let opened = match place.open(node, caller, Action::Read) {
+        let bucket_path = BucketPath::parse(&path)?;
+        let opened = match bucket_path.open(node, caller, Action::Read) {
             Ok(opened) => opened,
             Err(error) => {
                 refused.get_or_insert(error);
@@ -106,9 +106,9 @@ impl TableSources for BucketSources {
     fn source(&self, name: &str) -> stylobate_datafusion::Result<Source> {
         let refused =
             || stylobate_datafusion::Error::Query { reason: format!("{name} names no files of this node") };
-        let place = BucketPath::parse(name).map_err(|_| refused())?;
-        let bucket = self.0.bucket(place.bucket).ok_or_else(refused)?;
-        Ok(Source::Store { store: bucket.reader.clone(), pattern: place.within.to_owned() })
+        let bucket_path = BucketPath::parse(name).map_err(|_| refused())?;
+        let bucket = self.0.bucket(bucket_path.bucket).ok_or_else(refused)?;
+        Ok(Source::Store { store: bucket.reader.clone(), pattern: bucket_path.within.to_owned() })
     }
 }
 
@@ -182,8 +182,8 @@ fn short<'a>(key: &'a str, keys: &BTreeSet<String>) -> &'a str {
 /// Returns a hint on how to correct the name of a missing table.
 pub(super) async fn hint(node: &Node, caller: Option<&str>, name: &TableName) -> String {
     let buckets = readable(node, caller);
-    let place = path_of(name, only(&buckets));
-    let bucket = place.and_then(|place| buckets.iter().copied().find(|bucket| bucket.name == place.bucket));
+    let path = path_of(name, only(&buckets));
+    let bucket = path.and_then(|path| buckets.iter().copied().find(|bucket| bucket.name == path.bucket));
     let Some(bucket) = bucket else {
         let names: Vec<&str> = buckets.iter().map(|bucket| bucket.name.as_str()).take(MAX_HINTS).collect();
         return format!("name it bucket.table; buckets are {}", names.join(", "));

@@ -187,7 +187,7 @@ async fn join(
     input: CompleteMultipartUploadInput,
     parts: Vec<(u32, String)>,
 ) -> S3Result<CompleteMultipartUploadOutput> {
-    let mut completion = Completion { least_part: MIN_PART_SIZE, ..Completion::default() };
+    let mut completion = Completion { min_part_size: MIN_PART_SIZE, ..Completion::default() };
     if reader.origin().folder().is_some() {
         completion.check = full_checksum(&input, &completion.kept)?;
         completion.mode = write::mode(reader, path, input.if_match, input.if_none_match).await?;

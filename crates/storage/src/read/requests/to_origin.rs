@@ -28,7 +28,7 @@ pub(crate) struct RequestSender {
     hedge: HedgePolicy,
 }
 
-/// The remaining attempts, and the deadline since the last progress.
+/// The remaining attempts of a request, and its deadline, which moves on with each progress.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     attempts_left: u32,
@@ -82,8 +82,8 @@ impl RequestSender {
 
     /// Waits before the next attempt, or returns `error` if no attempts are left.
     pub(crate) async fn before_retry(&self, retry_state: &mut RetryState, error: Error) -> Result<()> {
-        let sent_again_already = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
-        if !error.is_retryable() || sent_again_already || retry_state.attempts_left == 0 {
+        let is_retried_by_origin = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
+        if !error.is_retryable() || is_retried_by_origin || retry_state.attempts_left == 0 {
             return Err(error);
         }
 
@@ -118,7 +118,7 @@ impl RequestSender {
                 }
             };
             match self.with_deadline(path, &retry_state, asked).await {
-                Ok(answer) => return Ok(self.known(path, &answer, &seen, in_use)),
+                Ok(answer) => return Ok(self.object_info(path, &answer, &seen, in_use)),
                 Err(error) => self.before_retry(&mut retry_state, error).await?,
             }
         }
@@ -130,7 +130,7 @@ impl RequestSender {
     }
 
     /// Returns the description of the object contained in a response.
-    pub(crate) fn known(
+    pub(crate) fn object_info(
         &self,
         path: &Path,
         answer: &GetResult,
@@ -140,9 +140,9 @@ impl RequestSender {
         let headers = seen.take(answer.meta.e_tag.as_deref());
         let meta = answer.meta.clone();
         let attributes = answer.attributes.clone();
-        let mut known = ObjectInfo::new(&self.origin, path.clone(), meta, attributes, in_use);
-        known.headers = headers;
-        known
+        let mut info = ObjectInfo::new(&self.origin, path.clone(), meta, attributes, in_use);
+        info.headers = headers;
+        info
     }
 
     /// Sends a GET without retries. The caller checks the response against the options.
@@ -196,7 +196,7 @@ fn is_refusal(error: &object_store::Error) -> bool {
 
 /// Checks that `stream` yields exactly the bytes of `range`: fails as soon as there are more, or if there are fewer
 /// at the end.
-pub(crate) fn whole(
+pub(crate) fn exact_range(
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     path: &Path,
     range: Range<u64>,

@@ -6,14 +6,14 @@ use super::*;
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
     for is_file in [true, false] {
-        let place = if is_file {
+        let output = if is_file {
             SinkTestOutput::File(tempfile::tempdir().unwrap())
         } else {
             SinkTestOutput::Object(Arc::default())
         };
         for length in [10, 100_000] {
             let sinks = small(SinkKind::Thread);
-            let new = async || match &place {
+            let new = async || match &output {
                 SinkTestOutput::File(folder) => {
                     sinks.file(&folder.path().join("data/x"), Overwrite::Refuse).await.unwrap()
                 }
@@ -28,14 +28,14 @@ async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
             later.write(&noise(length, 2)).await.unwrap();
             let sealed = later.seal().await.unwrap();
             assert_eq!(sealed.bytes(), length as u64);
-            assert!(place.found().await.is_none(), "{length}");
+            assert!(output.found().await.is_none(), "{length}");
             assert_eq!(late.finish().await.unwrap(), length as u64);
             let refused = sealed.publish().await.unwrap_err();
             assert!(matches!(refused, Error::Exists { .. }), "{refused}");
-            assert!(place.found().await.unwrap() == noise(length, 1));
-            assert!(place.leftovers() <= 1);
+            assert!(output.found().await.unwrap() == noise(length, 1));
+            assert!(output.leftovers() <= 1);
 
-            match &place {
+            match &output {
                 SinkTestOutput::File(folder) => fs::remove_file(folder.path().join("data/x")).unwrap(),
                 SinkTestOutput::Object(store) => store.delete(&"data/x".into()).await.unwrap(),
             }

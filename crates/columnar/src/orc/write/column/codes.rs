@@ -119,8 +119,8 @@ impl DictionaryStringEncoder {
         let mut left = keys.iter();
         intern_texts(values, array, keys.iter().copied(), keys.len(), length, scratch, |codes| {
             for (code, key) in codes.iter().zip(left.by_ref()) {
-                if let Some(place) = map.get_mut(*key) {
-                    *place = *code;
+                if let Some(known) = map.get_mut(*key) {
+                    *known = *code;
                 }
             }
         })
@@ -145,11 +145,11 @@ impl DictionaryStringEncoder {
             let mut fresh = Vec::new();
             for (key, _) in keys.iter().zip(added).filter(|(_, code)| **code == UNKNOWN) {
                 let key = key.as_usize();
-                let place = self.map.get_mut(key);
-                let place = place.ok_or_else(|| "a code beyond its dictionary".to_owned())?;
-                if *place == UNKNOWN {
+                let known = self.map.get_mut(key);
+                let known = known.ok_or_else(|| "a code beyond its dictionary".to_owned())?;
+                if *known == UNKNOWN {
                     // Placeholder code, so that the key is listed once; `learn` sets the real code.
-                    *place = 0;
+                    *known = 0;
                     fresh.push(key);
                 }
             }
@@ -232,8 +232,8 @@ impl DictionaryStringEncoder {
             let value = self.values.value(*code);
             values.raw.extend_from_slice(value);
             lengths.push(&[value.len()], |length| length as i64);
-            if let Some(place) = ranks.get_mut(*code as usize) {
-                *place = rank as u32;
+            if let Some(slot) = ranks.get_mut(*code as usize) {
+                *slot = rank as u32;
             }
         }
 

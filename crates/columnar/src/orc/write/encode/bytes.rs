@@ -25,13 +25,13 @@ struct ByteRunPosition {
     consumed: u64,
 }
 
-/// Appends the bytes in runs, and returns the positions of `places`, which are ascending offsets.
-fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosition> {
-    let mut marks = Vec::with_capacity(places.len());
-    let mut places = places.iter().copied().peekable();
+/// Appends the bytes in runs, and returns the positions of `offsets`, which ascend.
+fn encode(bytes: &[u8], offsets: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosition> {
+    let mut marks = Vec::with_capacity(offsets.len());
+    let mut offsets = offsets.iter().copied().peekable();
     let mut mark = |start: usize, end: usize, position: usize| {
-        while let Some(place) = places.next_if(|place| *place < end) {
-            marks.push(ByteRunPosition { position: position as u64, consumed: (place - start) as u64 });
+        while let Some(offset) = offsets.next_if(|offset| *offset < end) {
+            marks.push(ByteRunPosition { position: position as u64, consumed: (offset - start) as u64 });
         }
     };
     let mut start = 0;
@@ -142,9 +142,9 @@ impl BooleanRleEncoder {
         let bits = self.bits.finish();
         let bytes: Vec<u8> =
             bits.values().iter().take(bits.len().div_ceil(8)).map(|byte| byte.reverse_bits()).collect();
-        let places: Vec<usize> = self.groups.iter().map(|group| group / 8).collect();
+        let offsets: Vec<usize> = self.groups.iter().map(|group| group / 8).collect();
         let mut stream = OrcStreamWriter::new(chunk);
-        let marks = encode(&bytes, &places, &mut stream.raw);
+        let marks = encode(&bytes, &offsets, &mut stream.raw);
         let before = self.groups.iter().map(|group| (group % 8) as u64).collect();
 
         Ok(EncodedByteStream { written: stream.finish(compressor)?, marks, bits: Some(before) })

@@ -29,10 +29,10 @@ fn pack_in_bytes<const WIDTH: u32, const EACH: usize>(numbers: &[u64], out: &mut
 fn pack_bytes<const BYTES: usize>(numbers: &[u64], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + numbers.len() * BYTES, 0);
-    let (places, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<BYTES>();
-    for (place, number) in places.iter_mut().zip(numbers) {
+    let (slots, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<BYTES>();
+    for (slot, number) in slots.iter_mut().zip(numbers) {
         if let Some(bytes) = number.to_be_bytes().last_chunk() {
-            *place = *bytes;
+            *slot = *bytes;
         }
     }
 }

@@ -132,7 +132,7 @@ async fn a_file_without_columns_has_rows() {
     let options = RecordBatchOptions::new().with_row_count(Some(12_345));
     let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
     let (bytes, written) = write(&[batch], OrcOptions::default()).await.unwrap();
-    assert_eq!((written.rows, open(&bytes).unwrap().unit_rows(0)), (12_345, 12_345));
+    assert_eq!((written.rows, open(&bytes).unwrap().stripe_rows(0)), (12_345, 12_345));
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ impl PlainStringEncoder {
         self.values.extend_from_slice(&length.to_le_bytes());
         let start = self.values.len();
         self.values.extend_from_slice(value);
-        let place = start..self.values.len();
+        let range = start..self.values.len();
         self.rows.push_valid(1);
         self.count += 1;
         let key = prefix_key(value);
@@ -113,14 +113,14 @@ impl PlainStringEncoder {
         match &mut self.extremes {
             None => {
                 self.extremes =
-                    Some(PageStringExtremes { min: place.clone(), max: place, min_key: key, max_key: key });
+                    Some(PageStringExtremes { min: range.clone(), max: range, min_key: key, max_key: key });
             }
             Some(extremes) => {
-                let at = |place: &Range<usize>| self.values.get(place.clone()).unwrap_or_default();
+                let at = |range: &Range<usize>| self.values.get(range.clone()).unwrap_or_default();
                 if key < extremes.min_key || key == extremes.min_key && value < at(&extremes.min) {
-                    (extremes.min, extremes.min_key) = (place, key);
+                    (extremes.min, extremes.min_key) = (range, key);
                 } else if key > extremes.max_key || key == extremes.max_key && value > at(&extremes.max) {
-                    (extremes.max, extremes.max_key) = (place, key);
+                    (extremes.max, extremes.max_key) = (range, key);
                 }
             }
         }
@@ -132,7 +132,7 @@ impl PlainStringEncoder {
     fn end_page(&mut self) -> Result<(), String> {
         let values = &self.values;
         self.pages.push_data(&self.rows, self.count, |body| body.extend_from_slice(values))?;
-        let at = |place: Range<usize>| values.get(place).unwrap_or_default();
+        let at = |range: Range<usize>| values.get(range).unwrap_or_default();
         let extremes = self.extremes.take().map(|extremes| (at(extremes.min), at(extremes.max)));
         self.bounds.note(extremes, self.rows.count() - self.count);
         self.rows.clear();

@@ -6,14 +6,15 @@ use super::*;
 #[track_caller]
 fn refuses(text: &str, from: &str, to: &str, key: &str, reason: &str) {
     let text = changed(text, from, to);
-    let place = text.as_str();
-    let (graph, person, knows, file) = if place.contains("dst_type") || place.contains("adj_lists") {
-        (GRAPH, PERSON, place, "person_knows_person.edge.yml")
-    } else if place.contains("file_type") {
-        (GRAPH, place, KNOWS, "person.vertex.yml")
-    } else {
-        (place, PERSON, KNOWS, "friends.graph.yml")
-    };
+    let changed_file = text.as_str();
+    let (graph, person, knows, file) =
+        if changed_file.contains("dst_type") || changed_file.contains("adj_lists") {
+            (GRAPH, PERSON, changed_file, "person_knows_person.edge.yml")
+        } else if changed_file.contains("file_type") {
+            (GRAPH, changed_file, KNOWS, "person.vertex.yml")
+        } else {
+            (changed_file, PERSON, KNOWS, "friends.graph.yml")
+        };
 
     for strictness in [Strictness::Tolerant, Strictness::Strict] {
         let found = info_error(read(graph, person, knows, strictness));

@@ -27,7 +27,7 @@ const REQUESTS: usize = 16;
 pub(crate) struct GraphOutput {
     base: Destination,
     overwrite: Overwrite,
-    place: GraphOutputTarget,
+    target: GraphOutputTarget,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl GraphOutput {
     ) -> Result<Self> {
         let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
         let set = FileSet::create(sinks.clone(), base.clone(), overwrite).await?;
-        let place = match &base {
+        let target = match &base {
             Destination::File(_) => GraphOutputTarget::Folder(set),
             Destination::Object { origin, .. } => {
                 let put = UploadedObjects { store: origin.store().clone(), paths: Mutex::default() };
@@ -68,22 +68,22 @@ impl GraphOutput {
             }
         };
 
-        if overwrite == Overwrite::Replace && matches!(place, GraphOutputTarget::Store { .. }) {
+        if overwrite == Overwrite::Replace && matches!(target, GraphOutputTarget::Store { .. }) {
             // From here on, chunks of existing graphs are replaced one by one.
             remove_graphs(&base).await?;
         }
-        Ok(Self { base, overwrite, place })
+        Ok(Self { base, overwrite, target })
     }
 
     /// Returns the name of a file for errors.
     pub(crate) fn name_of(&self, file: &str) -> String {
-        let named = self.base.join(file).map(|place| place.to_string());
+        let named = self.base.join(file).map(|joined| joined.to_string());
         named.unwrap_or_else(|_| file.to_owned())
     }
 
     /// Opens a file of this name.
     pub(crate) async fn open(&self, file: &str) -> Result<Box<dyn Sink>> {
-        match &self.place {
+        match &self.target {
             GraphOutputTarget::Folder(set) => Ok(set.open(file).await?),
             GraphOutputTarget::Store { sinks, put } => {
                 Ok(sinks.object(put.store.clone(), self.path(file)?, self.overwrite))
@@ -93,7 +93,7 @@ impl GraphOutput {
 
     /// Takes a complete file.
     pub(crate) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<FinishedFile> {
-        match &self.place {
+        match &self.target {
             GraphOutputTarget::Folder(_) => {
                 let sealed = sink.seal().await?;
                 Ok(FinishedFile { bytes: sealed.bytes(), sealed: Some(sealed) })
@@ -124,8 +124,8 @@ impl GraphOutput {
             }
         };
 
-        let Self { base, overwrite, place } = self;
-        match place {
+        let Self { base, overwrite, target } = self;
+        match target {
             GraphOutputTarget::Folder(mut set) => {
                 if overwrite == Overwrite::Replace {
                     remove_graphs(&base).await?;
@@ -167,7 +167,7 @@ impl GraphOutput {
 
     /// Removes everything that was written, and waits until it is gone.
     pub(crate) async fn remove(self) {
-        match self.place {
+        match self.target {
             GraphOutputTarget::Folder(set) => {
                 if let Err(error) = run_blocking(move || drop(set)).await {
                     tracing::warn!(%error, "unfinished files not removed");

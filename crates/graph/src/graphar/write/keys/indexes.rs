@@ -56,8 +56,8 @@ impl VertexIndexVec {
     }
 
     /// Returns the numbers at some positions.
-    pub(crate) fn take(&self, places: &[u32]) -> Int64Array {
-        places.iter().map(|at| self.get(*at) as i64).collect::<Vec<i64>>().into()
+    pub(crate) fn take(&self, positions: &[u32]) -> Int64Array {
+        positions.iter().map(|at| self.get(*at) as i64).collect::<Vec<i64>>().into()
     }
 }
 

@@ -103,7 +103,7 @@ impl IntKeyIndex {
         let slot = IntKeyEntry::new(key, self.count);
         match table.entry(hash(&slot), |slot| slot.key() == key, hash) {
             Entry::Occupied(earlier) => return Err(u64::from(earlier.get().index)),
-            Entry::Vacant(place) => place.insert(slot),
+            Entry::Vacant(entry) => entry.insert(slot),
         };
         self.count += 1;
         Ok(())

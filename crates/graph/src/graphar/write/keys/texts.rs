@@ -55,7 +55,7 @@ impl StringKeyIndex {
                 Entry::Occupied(earlier) => {
                     return Err(KeyInsertError::Repeated { row, earlier: u64::from(earlier.get().index) });
                 }
-                Entry::Vacant(place) => place.insert(slot),
+                Entry::Vacant(entry) => entry.insert(slot),
             };
 
             bytes.extend_from_slice(key);

@@ -128,7 +128,7 @@ impl BufferedEdges {
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(self.source.take(rows)), Arc::new(self.destination.take(rows))];
-        let places: Vec<(usize, usize)> = if self.properties.is_empty() {
+        let indices: Vec<(usize, usize)> = if self.properties.is_empty() {
             Vec::new()
         } else {
             rows.iter().map(|row| ((row >> BLOCK_BITS) as usize, *row as usize % BLOCK)).collect()
@@ -137,7 +137,7 @@ impl BufferedEdges {
         for column in 2..self.schema.fields().len() {
             let blocks = self.properties.iter().filter_map(|block| block.columns().get(column - 2));
             let blocks: Vec<&dyn Array> = blocks.map(AsRef::as_ref).collect();
-            columns.push(interleave(&blocks, &places).map_err(failed)?);
+            columns.push(interleave(&blocks, &indices).map_err(failed)?);
         }
         RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
     }

@@ -107,17 +107,17 @@ impl AdjacencyLayout {
         }
 
         let mut start = 0;
-        for place in &mut next {
-            start += std::mem::replace(place, start);
+        for offset in &mut next {
+            start += std::mem::replace(offset, start);
         }
 
         let mut rows = vec![0_u32; edges.len()];
         for row in 0..count {
-            let Some(place) = next.get_mut(part(row) as usize) else { continue };
-            if let Some(slot) = rows.get_mut(*place as usize) {
+            let Some(offset) = next.get_mut(part(row) as usize) else { continue };
+            if let Some(slot) = rows.get_mut(*offset as usize) {
                 *slot = row;
             }
-            *place += 1;
+            *offset += 1;
         }
 
         (rows, next)
@@ -129,25 +129,25 @@ impl AdjacencyLayout {
         let (min_major, max_major) =
             keys().fold((u64::MAX, 0), |(min, max), (major, _)| (min.min(major), max.max(major)));
         let minor_bits = bits(keys().map(|(_, minor)| minor).max().unwrap_or(0));
-        let place_bits = bits(rows.len() as u64);
-        let all_bits = bits(max_major.saturating_sub(min_major)) + minor_bits + place_bits;
-        let places = (1_u64 << place_bits) - 1;
+        let position_bits = bits(rows.len() as u64);
+        let all_bits = bits(max_major.saturating_sub(min_major)) + minor_bits + position_bits;
+        let position_mask = (1_u64 << position_bits) - 1;
 
         if all_bits <= u64::BITS {
-            let pack = |place: usize, row: u32| {
+            let pack = |position: usize, row: u32| {
                 let (major, minor) = key(row);
                 // A shift by all bits would overflow, but nothing is left to shift then.
                 let major = (major - min_major).checked_shl(minor_bits).unwrap_or(0);
-                ((major | minor) << place_bits) | place as u64
+                ((major | minor) << position_bits) | position as u64
             };
-            sort_packed(rows, pack, |packed| (packed & places) as usize);
+            sort_packed(rows, pack, |packed| (packed & position_mask) as usize);
         } else if all_bits <= u128::BITS {
-            let pack = |place: usize, row: u32| {
+            let pack = |position: usize, row: u32| {
                 let (major, minor) = key(row);
-                ((u128::from(major - min_major) << minor_bits | u128::from(minor)) << place_bits)
-                    | place as u128
+                ((u128::from(major - min_major) << minor_bits | u128::from(minor)) << position_bits)
+                    | position as u128
             };
-            sort_packed(rows, pack, |packed| (packed & u128::from(places)) as usize);
+            sort_packed(rows, pack, |packed| (packed & u128::from(position_mask)) as usize);
         } else {
             rows.sort_by_key(|row| key(*row));
         }
@@ -168,12 +168,12 @@ impl RunOrder for AdjacencyLayout {
     }
 }
 
-fn sort_packed<K: Ord + Copy>(rows: &mut [u32], pack: impl Fn(usize, u32) -> K, place: impl Fn(K) -> usize) {
+fn sort_packed<K: Ord + Copy>(rows: &mut [u32], pack: impl Fn(usize, u32) -> K, unpack: impl Fn(K) -> usize) {
     let before = rows.to_vec();
-    let mut packed: Vec<K> = before.iter().enumerate().map(|(place, row)| pack(place, *row)).collect();
+    let mut packed: Vec<K> = before.iter().enumerate().map(|(position, row)| pack(position, *row)).collect();
     packed.sort_unstable();
     for (row, packed) in rows.iter_mut().zip(packed) {
-        *row = before.get(place(packed)).copied().unwrap_or_default();
+        *row = before.get(unpack(packed)).copied().unwrap_or_default();
     }
 }
 

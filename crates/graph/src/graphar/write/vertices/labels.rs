@@ -25,7 +25,7 @@ pub(crate) struct LabelColumnsBuilder {
     /// True if the labels are fixed in advance.
     is_closed: bool,
     names: Vec<String>,
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
     bits: Vec<BooleanBufferBuilder>,
     rows: usize,
 }
@@ -50,7 +50,7 @@ impl LabelColumnsBuilder {
             column: column.transpose()?,
             is_closed: !names.is_empty(),
             names: Vec::new(),
-            places: HashMap::new(),
+            positions: HashMap::new(),
             bits: Vec::new(),
             rows: 0,
         };
@@ -87,8 +87,8 @@ impl LabelColumnsBuilder {
 
         for row in (0..labels.len()).filter(|row| labels.is_valid(*row)) {
             for label in row_labels(row).as_string::<i32>().iter().flatten() {
-                let place = self.label_position(label, column.name(), first_row + row as u64)?;
-                if let Some(bits) = self.bits.get_mut(place) {
+                let position = self.label_position(label, column.name(), first_row + row as u64)?;
+                if let Some(bits) = self.bits.get_mut(position) {
                     bits.set_bit(start + row, true);
                 }
             }
@@ -99,8 +99,8 @@ impl LabelColumnsBuilder {
 
     /// Returns the position of a label, appending it if it is new.
     fn label_position(&mut self, label: &str, column: &str, row: u64) -> Result<usize> {
-        if let Some(place) = self.places.get(label) {
-            return Ok(*place);
+        if let Some(position) = self.positions.get(label) {
+            return Ok(*position);
         }
         if self.is_closed {
             let known = self.names.join(", ");
@@ -114,8 +114,8 @@ impl LabelColumnsBuilder {
         if label.is_empty() {
             return Err(unwritable(&self.of, "a label is an empty text"));
         }
-        let place = self.names.len();
-        if self.places.insert(label.to_owned(), place).is_some() {
+        let position = self.names.len();
+        if self.positions.insert(label.to_owned(), position).is_some() {
             return Err(unwritable(&self.of, format!("label {label} is there twice")));
         }
 
@@ -123,7 +123,7 @@ impl LabelColumnsBuilder {
         let mut bits = BooleanBufferBuilder::new(self.rows);
         bits.append_n(self.rows, false);
         self.bits.push(bits);
-        Ok(place)
+        Ok(position)
     }
 
     /// Returns the columns of all vertices.

@@ -12,7 +12,7 @@ use stylobate_datafusion::{SqlSession, SqlStatement, plain_batch, plain_schema};
 use stylobate_server::SqlClient;
 
 /// The executor of statements.
-pub(super) enum SqlPlace {
+pub(super) enum StatementExecutor {
     /// A session in this process.
     Here(SqlSession),
     /// A node, through its Flight SQL door.
@@ -26,7 +26,7 @@ pub(super) struct StatementRows {
     is_explanation: bool,
 }
 
-impl SqlPlace {
+impl StatementExecutor {
     /// Starts a statement.
     ///
     /// # Errors

@@ -39,15 +39,15 @@ const BATCH_GROUP_BYTES: usize = 2 << 20;
 /// Bytes that an array takes besides its values: they dominate if thousands of columns have batches of a few rows.
 const BYTES_PER_ARRAY: usize = 256;
 
-/// Reads a unit, and sends its batches; an error is the last that is sent.
+/// Reads a row group, and sends its batches, or the error that ends them.
 pub(super) async fn run(
     planned: Arc<ScanPlan>,
     workers: DecodeWorkers,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     turn: RowGroupTurn,
     batches: BatchSender,
 ) {
-    if let Err(error) = read(planned, workers, unit, turn, &batches).await {
+    if let Err(error) = read(planned, workers, row_group, turn, &batches).await {
         // The reader may be gone.
         let _ = batches.send(Err(error)).await;
     }
@@ -56,20 +56,20 @@ pub(super) async fn run(
 async fn read(
     planned: Arc<ScanPlan>,
     workers: DecodeWorkers,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     mut turn: RowGroupTurn,
     batches: &BatchSender,
 ) -> Result<()> {
-    let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
-    let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
+    let Some(file) = planned.files.get(row_group.file) else { return Ok(()) };
+    let filter = planned.filter.as_ref().filter(|_| !row_group.all_pass);
 
     let mut keep = None;
     if let Some(filter) = filter {
-        let wanted = wanted_by_filter(&planned, file, unit.unit);
+        let wanted = wanted_by_filter(&planned, file, row_group.index);
         // Row numbers are known only if all rows are read.
-        if !file.has_row_numbers() && !are_cached(&planned, unit.file, unit.unit, &wanted) {
+        if !file.has_row_numbers() && !are_cached(&planned, row_group.file, row_group.index, &wanted) {
             let columns = read_columns(file, Some(filter));
-            match narrow(&planned, &workers, unit, filter, &columns).await? {
+            match narrow(&planned, &workers, row_group, filter, &columns).await? {
                 RowGroupAccess::Whole => {}
                 RowGroupAccess::Nothing => {
                     planned.cache.chunks().count_pruned(1);
@@ -78,38 +78,39 @@ async fn read(
                 RowGroupAccess::Few(selected, working) => {
                     planned.cache.chunks().count_selected();
                     turn.pass_on();
-                    return stream(planned, unit, Some((selected, working)), batches).await;
+                    return stream(planned, row_group, Some((selected, working)), batches).await;
                 }
             }
         }
 
-        let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, None, &mut turn).await? else {
-            return stream(planned, unit, None, batches).await;
+        let Some(loaded) = load_in_turn(&planned, &workers, row_group, wanted, None, &mut turn).await? else {
+            return stream(planned, row_group, None, batches).await;
         };
         let passing = {
             let planned = planned.clone();
             let mut evaluator = filter.evaluator();
-            workers.run(move || passing(&planned, unit, &loaded, &mut evaluator)).await??
+            workers.run(move || passing(&planned, row_group, &loaded, &mut evaluator)).await??
         };
         let passing = PassingRows::new(passing);
         if passing.count() == 0 {
             return Ok(());
         }
-        keep = Some(passing).filter(|passing| !planned.is_optional || is_worth_filtering(passing, unit.rows));
+        keep = Some(passing)
+            .filter(|passing| !planned.is_optional || is_worth_filtering(passing, row_group.rows));
     }
 
     let wanted = planned
         .outputs
         .iter()
         .zip(&file.outputs)
-        .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
+        .filter_map(|(output, column)| wanted(file, row_group.index, output, column));
     let passing = keep.as_ref().filter(|_| !file.has_row_numbers());
-    let loaded = load_in_turn(&planned, &workers, unit, wanted.collect(), passing, &mut turn).await?;
+    let loaded = load_in_turn(&planned, &workers, row_group, wanted.collect(), passing, &mut turn).await?;
     let Some(loaded) = loaded else {
-        return stream(planned, unit, None, batches).await;
+        return stream(planned, row_group, None, batches).await;
     };
 
-    let mut rows = unit.rows as usize;
+    let mut rows = row_group.rows as usize;
     if loaded.are_filtered() {
         rows = keep.take().map_or(rows, |passing| passing.count());
     }
@@ -118,7 +119,7 @@ async fn read(
         let planned = planned.clone();
         let loaded = loaded.clone();
         let keep = keep.clone();
-        workers.run(move || build(&planned, unit, &loaded, keep.as_ref(), range))
+        workers.run(move || build(&planned, row_group, &loaded, keep.as_ref(), range))
     };
     let (mut built, mut reached) = build(0..rows).await??;
 
@@ -155,14 +156,15 @@ fn is_worth_filtering(passing: &PassingRows, rows: u64) -> bool {
 async fn load_in_turn(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     wanted: Vec<ChunkRequest>,
     passing: Option<&PassingRows>,
     turn: &mut RowGroupTurn,
 ) -> Result<Option<LoadedChunks>> {
     loop {
         let is_first = turn.begin().await;
-        match load(planned, workers, (unit.file, unit.unit), wanted.clone(), passing, turn).await? {
+        match load(planned, workers, (row_group.file, row_group.index), wanted.clone(), passing, turn).await?
+        {
             LoadOutcome::Done(loaded) => return Ok(Some(loaded)),
             LoadOutcome::Busy if !is_first && turn.wait().await => {}
             LoadOutcome::Busy | LoadOutcome::TooLarge => {
@@ -177,22 +179,22 @@ async fn load_in_turn(
 /// file stores it as a dictionary.
 fn wanted(
     file: &PlannedScanFile,
-    unit: usize,
+    row_group: usize,
     output: &OutputColumn,
     column: &FileColumn,
 ) -> Option<ChunkRequest> {
     let FileColumn::Read(projected) = column else { return None };
-    let made = output.insist && !file.metadata.is_dictionary(unit, projected);
+    let made = output.insist && !file.metadata.is_dictionary(row_group, projected);
     let representation = if made { ChunkRepresentation::Dictionary } else { ChunkRepresentation::Native };
     Some((projected.clone(), representation))
 }
 
 /// Returns the chunks that the filter needs, shared with output columns if possible.
-fn wanted_by_filter(planned: &ScanPlan, file: &PlannedScanFile, unit: usize) -> Vec<ChunkRequest> {
+fn wanted_by_filter(planned: &ScanPlan, file: &PlannedScanFile, row_group: usize) -> Vec<ChunkRequest> {
     let shared = |column: &FileColumn| {
         let FileColumn::Read(projected) = column else { return None };
         let outputs = planned.outputs.iter().zip(&file.outputs);
-        let outputs = outputs.filter_map(|(output, column)| wanted(file, unit, output, column));
+        let outputs = outputs.filter_map(|(output, column)| wanted(file, row_group, output, column));
         let mut same = outputs.filter(|(output, _)| output == projected);
         Some(same.next().unwrap_or_else(|| (projected.clone(), ChunkRepresentation::Native)))
     };
@@ -202,20 +204,20 @@ fn wanted_by_filter(planned: &ScanPlan, file: &PlannedScanFile, unit: usize) -> 
 /// Evaluates the filter, segment by segment.
 fn passing(
     planned: &ScanPlan,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     loaded: &LoadedChunks,
     evaluator: &mut Evaluator,
 ) -> Result<Vec<BooleanBuffer>> {
-    let Some(file) = planned.files.get(unit.file) else { return Ok(Vec::new()) };
-    let mut wanted = wanted_by_filter(planned, file, unit.unit).into_iter();
+    let Some(file) = planned.files.get(row_group.file) else { return Ok(Vec::new()) };
+    let mut wanted = wanted_by_filter(planned, file, row_group.index).into_iter();
     let wanted: Vec<Option<ChunkRequest>> = file
         .filtered
         .iter()
         .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
         .collect();
 
-    let rows = unit.rows as usize;
-    let first_row = file.first_row(unit.unit);
+    let rows = row_group.rows as usize;
+    let first_row = file.first_row(row_group.index);
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
         let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
@@ -262,11 +264,11 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
 fn are_shared_dictionaries(
     planned: &ScanPlan,
     file: &PlannedScanFile,
-    unit: usize,
+    row_group: usize,
     loaded: &LoadedChunks,
 ) -> bool {
     planned.outputs.iter().zip(&file.outputs).all(|(output, column)| {
-        let chunk = wanted(file, unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
+        let chunk = wanted(file, row_group, output, column).and_then(|wanted| loaded.chunk(&wanted));
         matches!(chunk, Some(Chunk::Dictionary(array)) if array.data_type() == output.field.data_type())
     })
 }
@@ -284,22 +286,23 @@ fn missing_chunk() -> Error {
 /// Builds the batches of the next rows, about [`BATCH_GROUP_BYTES`], and returns the row that follows them.
 fn build(
     planned: &ScanPlan,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     loaded: &LoadedChunks,
     keep: Option<&PassingRows>,
     rows: Range<usize>,
 ) -> Result<(Vec<RecordBatch>, usize)> {
-    let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
+    let Some(file) = planned.files.get(row_group.file) else { return Ok((Vec::new(), rows.end)) };
 
-    let first_row = file.first_row(unit.unit);
+    let first_row = file.first_row(row_group.index);
     let shape = BatchShape {
         schema: &planned.schema,
         outputs: &planned.outputs,
         codes: planned.codes,
         views: Some(loaded.views()),
     };
-    let is_long =
-        planned.long_batches && keep.is_none() && are_shared_dictionaries(planned, file, unit.unit, loaded);
+    let is_long = planned.long_batches
+        && keep.is_none()
+        && are_shared_dictionaries(planned, file, row_group.index, loaded);
     let batch_rows = if is_long { rows.end } else { planned.batch_rows };
     let mut built = Vec::new();
     let mut bytes = 0;
@@ -321,8 +324,8 @@ fn build(
                 FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
                 FileColumn::RowNumber => Ok(row_numbers(first_row + start, count)),
                 FileColumn::Read(_) => {
-                    let chunk =
-                        wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
+                    let chunk = wanted(file, row_group.index, output, column)
+                        .and_then(|wanted| loaded.chunk(&wanted));
                     chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(missing_chunk)
                 }
             });
@@ -372,7 +375,7 @@ fn read_columns(file: &PlannedScanFile, filter: Option<&BoundPredicate>) -> Vec<
 /// Reads a row group batch by batch without whole columns in memory: all of it, or the selected pages or strides.
 async fn stream(
     planned: Arc<ScanPlan>,
-    unit: PlannedRowGroup,
+    row_group: PlannedRowGroup,
     selected: Option<(RowGroupSubset, DecodeReservation)>,
     batches: &BatchSender,
 ) -> Result<()> {
@@ -385,21 +388,21 @@ async fn stream(
     let trace = Trace::current();
     // Runs outside the decode workers: it waits for the reader, which may need row groups that the workers decode.
     let read = move || {
-        let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
-        let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
+        let Some(file) = planned.files.get(row_group.file) else { return Ok(()) };
+        let filter = planned.filter.as_ref().filter(|_| !row_group.all_pass);
         let mut evaluator = filter.map(BoundPredicate::evaluator);
         let columns = read_columns(file, filter);
-        let fitting = file.metadata.fitting_rows(unit.unit, &columns, batches::MAX_EXPANDED as u64);
+        let fitting = file.metadata.fitting_rows(row_group.index, &columns, batches::MAX_EXPANDED as u64);
         let rows = STREAMED_ROWS.min(planned.batch_rows).min(fitting as usize).max(1);
         let (selected, _working) = selected.unzip();
         let open = |rows| -> Result<Box<dyn Iterator<Item = Result<ColumnBatch>> + '_>> {
             Ok(match &selected {
                 Some(selected) => file.metadata.selected_rows(selected, rows)?,
-                None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
+                None => file.metadata.stream(&file.object, row_group.index, &columns, rows, &runtime)?,
             })
         };
 
-        let mut next_row = file.first_row(unit.unit);
+        let mut next_row = file.first_row(row_group.index);
         // Ends with the reader, even if the filter leaves nothing to send.
         let mut read = FittingBatches::new(rows, open)?.take_while(|_| !batches.is_closed());
         // Reads only as much as the channel has room for: batches may be large.
