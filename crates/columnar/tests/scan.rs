@@ -431,7 +431,7 @@ async fn row_groups_are_pruned_by_their_durations() {
     let filter = Predicate::parse("d >= INTERVAL '450' SECOND").unwrap();
     let cache = cache(1 << 24).await;
     let scan = ScanRequest::new(&path).with_filter(filter.clone()).plan(&cache).await.unwrap();
-    assert_eq!(scan.units(), 1);
+    assert_eq!(scan.row_group_count(), 1);
     let read = collect(ScanRequest::new(&path).with_filter(filter), &cache).await.unwrap();
     assert_eq!(read.num_rows(), 50);
 }

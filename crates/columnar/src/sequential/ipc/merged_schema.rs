@@ -93,7 +93,7 @@ impl MergedIpcSchema {
 
     /// Gives columns the types that the caller gave, to which the values of each file are cast.
     pub(super) fn with_types(self, options: &TableOptions) -> Self {
-        let Self { schema, places, mut conflicts } = self;
+        let Self { schema, positions, mut conflicts } = self;
         let mut fields: Vec<FieldRef> = schema.fields().to_vec();
 
         for (root, field) in fields.iter_mut().enumerate() {
@@ -105,7 +105,7 @@ impl MergedIpcSchema {
         }
 
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-        Self { schema, places, conflicts }
+        Self { schema, positions, conflicts }
     }
 
     /// Returns the columns of all files.
