@@ -48,7 +48,7 @@ MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
 UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes", "crates/columnar/src/kernels/prefetch",
              "crates/columnar/src/kernels/utf8", "crates/storage/src/page_cache/disk/aligned",
              "crates/storage/src/page_cache/disk/uring", "crates/cli/src/allocator", "python/src/allocator",
-             "python/src/interop/imported")
+             "python/src/interop/imported", "python/src/interop/sorted_maps")
 # Files whose code, apart from tests, may start threads by themselves.
 THREADS_IN = ("crates/storage/src/threads/", "crates/storage/src/sink/mod.rs", "crates/storage/src/sink/sync.rs",
               "crates/storage/src/page_cache/disk/mod.rs", "crates/storage/src/page_cache/disk/sync.rs",
