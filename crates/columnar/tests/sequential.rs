@@ -11,7 +11,9 @@ use arrow::{
         RecordBatchOptions, StringArray, StructArray,
     },
     compute::concat_batches,
-    datatypes::{DataType, Decimal128Type, Field, Float64Type, Int8Type, Int64Type, Schema, TimeUnit},
+    datatypes::{
+        DataType, Decimal128Type, Field, Float64Type, Int8Type, Int16Type, Int64Type, Schema, TimeUnit,
+    },
     ipc::{
         CompressionType,
         writer::{FileWriter, IpcWriteOptions, StreamWriter},
@@ -759,6 +761,53 @@ async fn rows_say_their_file_and_their_number_in_it() {
             assert!(matches!(error, Error::Option { .. }), "{error}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_the_type_would_round_is_an_error() {
+    let folder = Folder::new();
+    let path =
+        write(&folder, "a.jsonl", "{\"n\": 1}\n{\"n\": 2.0}\n{\"n\": 1e3}\n{\"n\": null}\n{\"n\": \"4\"}\n");
+    let read = collect(json(&path).with_casts([("n", DataType::Int16)])).await.unwrap();
+    assert_eq!(types(&read), [DataType::Int16]);
+    let whole: Vec<Option<i16>> = read.column(0).as_primitive::<Int16Type>().iter().collect();
+    assert_eq!(whole, [Some(1), Some(2), Some(1_000), None, Some(4)]);
+
+    let path = write(&folder, "b.jsonl", "{\"n\": 1}\n{\"n\": 1.5}\n");
+    let (line, _, reason) =
+        text_error(collect(json(&path).with_casts([("n", DataType::Int64)])).await.unwrap_err());
+    assert!(line == 2 && reason.contains("1.5"), "{line}: {reason}");
+
+    let path = write(&folder, "c.csv", "price,at\n0.129,2024-01-01T00:00:00.5\n");
+    let seconds = DataType::Timestamp(TimeUnit::Second, None);
+    for (column, data_type) in [("price", DataType::Decimal128(10, 2)), ("at", seconds)] {
+        let request = csv(&path, CsvOptions::default()).with_casts([(column, data_type)]);
+        let (line, named, _) = text_error(collect(request).await.unwrap_err());
+        assert_eq!((line, named.as_deref()), (2, Some(column)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_column_of_row_numbers_may_be_in_the_schema() {
+    let folder = Folder::new();
+    let path = write(&folder, "a.csv", "n\n7\n8\n");
+    let fields = ["n", "row"].map(|name| Field::new(name, DataType::Int64, true));
+    let request = csv(&path, CsvOptions::default())
+        .with_table_schema(Arc::new(Schema::new(fields.to_vec())))
+        .with_file_row_number("row");
+    assert_eq!(integers(&collect(request.clone()).await.unwrap(), 1), [0, 1]);
+    assert_eq!(integers(&collect(request.with_filter(col("row").eq(1))).await.unwrap(), 0), [8]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_records_may_repeat_the_column_of_their_path_after_the_sample() {
+    let folder = Folder::new();
+    let root = write_years(&folder, "a.jsonl", "{\"n\": 1}\n{\"n\": 2, \"year\": 1}\n");
+    let options = JsonOptions::default().with_sample(Sample::Rows(1));
+    let request = SequentialRequest::over([root.as_str()], SequentialFormat::Json(options));
+    let read = collect(request).await.unwrap();
+    assert_eq!(names(&read), ["n", "year"]);
+    assert_eq!(integers(&read, 1), [2023, 2023, 2024, 2024]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

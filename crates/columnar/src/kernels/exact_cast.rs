@@ -4,8 +4,8 @@ use std::{cell::OnceCell, collections::HashMap, fmt, sync::Arc};
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, GenericListArray, Int64Array, ListArray, MapArray, OffsetSizeTrait,
-        StructArray, new_null_array,
+        Array, ArrayRef, AsArray, Float64Builder, GenericListArray, Int64Array, ListArray, MapArray,
+        OffsetSizeTrait, StructArray, new_null_array,
     },
     buffer::OffsetBuffer,
     compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct, take},
@@ -31,6 +31,9 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
         return Ok(array.clone());
     }
 
+    if from.is_decimal() && *to == DataType::Float64 {
+        return decimals_as_floats(array);
+    }
     let leaf = |array: &ArrayRef, to: &DataType| match loss_reason(array, to) {
         Some(lost) => Err(ArrowError::CastError(lost)),
         None if may_round(array.data_type(), to) => rounding_cast(array, to),
@@ -58,7 +61,9 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
         (Dictionary(..), _) => {
             let coded = array.as_any_dictionary();
             match common_cast(coded.values(), if let Dictionary(_, values) = to { values } else { to }) {
-                Ok(values) => cast_with_options(&coded.with_values(values), to, &EXACT),
+                // Possibly the codes do not fit the keys, and the values of these rows do.
+                Ok(values) => cast_with_options(&coded.with_values(values), to, &EXACT)
+                    .or_else(|_| common_cast(&take(coded.values(), coded.keys(), None)?, to)),
                 // Possibly no row refers to the value that cannot be cast.
                 Err(_) => common_cast(&take(coded.values(), coded.keys(), None)?, to),
             }
@@ -153,10 +158,11 @@ fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, 
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, array.nulls().cloned(), sorted)?))
 }
 
-/// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, or an integer without an
-/// equal floating-point number.
+/// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, an integer without an equal
+/// floating-point number, or a text with more fractional digits than the type has.
 fn loss_reason(array: &ArrayRef, to: &DataType) -> Option<String> {
     use DataType::{Duration, Float64, Int64, Timestamp, UInt64};
+
     match (array.data_type(), to) {
         (Timestamp(unit, _), Timestamp(to, _)) => {
             let lost = fraction(array, *unit, *to)?;
@@ -166,9 +172,9 @@ fn loss_reason(array: &ArrayRef, to: &DataType) -> Option<String> {
         }
         (Duration(unit), Duration(to)) => {
             let lost = fraction(array, *unit, *to)?;
-            Some(format!("{lost} {unit:?}s are no whole {to:?}s"))
+            Some(format!("a duration of {lost} {unit:?}s cannot be represented exactly in {to:?}s"))
         }
-        (decimal, Float64) if decimal.is_decimal() => decimal_without_float(array).map(no_float),
+        (text, _) if text.is_string() => text_with_fraction(array, to),
         (Int64, Float64) => {
             let mut values = array.as_primitive::<Int64Type>().iter().flatten();
             // The largest integer would be rounded to 2^63, and saturate back to itself.
@@ -194,29 +200,86 @@ fn fraction(array: &ArrayRef, unit: TimeUnit, to: TimeUnit) -> Option<i64> {
     numbers.as_primitive::<Int64Type>().iter().flatten().find(|value| value % each != 0)
 }
 
-/// Returns the first decimal with more significant digits than the nearest `f64` keeps.
-fn decimal_without_float(array: &ArrayRef) -> Option<String> {
-    // All decimals of 15 digits survive.
-    if let DataType::Decimal32(precision, _) | DataType::Decimal64(precision, _) = array.data_type()
-        && *precision <= f64::DIGITS as u8
-    {
-        return None;
+/// Casts decimals to the nearest floating-point numbers. Fails if one of them shows other digits. Arrow's own cast divides
+/// by a power of ten that it rounded before, and so misses the nearest number of some decimals.
+fn decimals_as_floats(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    /// All decimals of so few digits survive, and the quotient of two exact numbers is the nearest.
+    const EXACT_DIVIDENDS: i128 = 10_i128.pow(f64::DIGITS);
+    const MAX_EXACT_POWER: i8 = 22;
+
+    let array = &match array.data_type() {
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            cast_with_options(array, &DataType::Decimal128(*precision, *scale), &EXACT)?
+        }
+        _ => array.clone(),
+    };
+
+    let exact_power = match array.data_type() {
+        DataType::Decimal128(_, scale @ 0..=MAX_EXACT_POWER) => Some(10_f64.powi(i32::from(*scale))),
+        _ => None,
+    };
+    let short = array.as_primitive_opt::<Decimal128Type>().zip(exact_power);
+
+    let mut floats = Float64Builder::with_capacity(array.len());
+    for row in 0..array.len() {
+        if array.is_null(row) {
+            floats.append_null();
+            continue;
+        }
+
+        let quotient = short.and_then(|(decimals, power)| {
+            let dividend = decimals.value(row);
+            (-EXACT_DIVIDENDS..EXACT_DIVIDENDS).contains(&dividend).then(|| dividend as f64 / power)
+        });
+        floats.append_value(match quotient {
+            Some(quotient) => quotient,
+            None => exact_float(&array_value_to_string(array, row)?)?,
+        });
     }
 
-    let few = 10_i128.pow(f64::DIGITS);
-    let has_few_digits = |row: usize| match array.as_primitive_opt::<Decimal128Type>() {
-        Some(decimals) => (-few..few).contains(&decimals.value(row)),
-        None => false,
-    };
-    let lost = |row: usize| {
-        if array.is_null(row) || has_few_digits(row) {
-            return None;
+    Ok(Arc::new(floats.finish()))
+}
+
+/// Parses a decimal as the nearest floating-point number. Fails if that shows other digits.
+fn exact_float(text: &str) -> Result<f64, ArrowError> {
+    let inexact = || ArrowError::CastError(no_float(text));
+    let nearest: f64 = text.parse().map_err(|_| inexact())?;
+    let is_exact = without_trailing_zeros(&nearest.to_string()) == without_trailing_zeros(text);
+    is_exact.then_some(nearest).ok_or_else(inexact)
+}
+
+/// Returns the reason if a text has more fractional digits than a type of numbers or times.
+fn text_with_fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
+    let digits = fractional_digits(to)?;
+    let texts = cast(array, &DataType::Utf8).ok()?;
+    let texts = texts.as_string::<i32>();
+    let lost = texts.iter().flatten().find(|text| has_more_digits(text, digits))?;
+    Some(format!("{lost} cannot be represented exactly as {to}"))
+}
+
+/// Returns the number of fractional digits of a type of decimals or times.
+pub(crate) fn fractional_digits(data_type: &DataType) -> Option<usize> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Time32, Time64, Timestamp};
+
+    match data_type {
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+            Some((*scale).max(0).unsigned_abs().into())
         }
-        let text = array_value_to_string(array, row).ok()?;
-        let nearest: f64 = text.parse().ok()?;
-        (without_trailing_zeros(&nearest.to_string()) != without_trailing_zeros(&text)).then_some(text)
-    };
-    (0..array.len()).find_map(lost)
+        Timestamp(unit, _) | Time32(unit) | Time64(unit) => Some(match unit {
+            TimeUnit::Second => 0,
+            TimeUnit::Millisecond => 3,
+            TimeUnit::Microsecond => 6,
+            TimeUnit::Nanosecond => 9,
+        }),
+        _ => None,
+    }
+}
+
+/// Returns true if the fraction of a number or a time has more digits, apart from zeros at its end.
+pub(crate) fn has_more_digits(text: &str, digits: usize) -> bool {
+    let Some((_, rest)) = text.split_once('.') else { return false };
+    let fraction = rest.split(|other: char| !other.is_ascii_digit()).next().unwrap_or_default();
+    fraction.trim_end_matches('0').len() > digits
 }
 
 /// Returns a number without the zeros at the end of its fraction.
@@ -225,7 +288,7 @@ fn without_trailing_zeros(number: &str) -> &str {
 }
 
 fn no_float(value: impl fmt::Display) -> String {
-    format!("{value} is no float64, which the column is since other files have floating-point numbers")
+    format!("{value} cannot be represented exactly as float64")
 }
 
 /// Reason why an array cannot be cast.
@@ -463,7 +526,30 @@ mod tests {
         assert!(common_cast(&long, &DataType::Float64).is_ok());
         let lost = decimals(vec![1, 12_345_678_901_234_567_891], 19);
         let error = common_cast(&lost, &DataType::Float64).unwrap_err().to_string();
-        assert!(error.contains("1.2345678901234567891 is no float64"), "{error}");
+        assert!(error.contains("1.2345678901234567891 cannot be represented exactly as float64"), "{error}");
+
+        // The nearest numbers, also where arrow's own cast is off by one.
+        for (value, scale, expected) in [
+            (164_630 * 10_i128.pow(16), 18, 1_646.3),
+            (274 * 10_i128.pow(22), 24, 2.74),
+            (50_924_156 * 10_i128.pow(13), 15, 509_241.56),
+        ] {
+            let done = common_cast(&decimals(vec![value], scale), &DataType::Float64).unwrap();
+            assert_eq!(done.as_primitive::<Float64Type>().value(0), expected);
+        }
+    }
+
+    #[test]
+    fn texts_with_more_fractional_digits_than_the_type_are_refused() {
+        let texts = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![Some(text), None])) };
+        let cents = DataType::Decimal128(10, 2);
+        assert!(common_cast(&texts("0.1200"), &cents).is_ok());
+        let error = common_cast(&texts("0.129"), &cents).unwrap_err().to_string();
+        assert!(error.contains("0.129 cannot be represented exactly as Decimal128(10, 2)"), "{error}");
+
+        let seconds = DataType::Timestamp(TimeUnit::Second, None);
+        assert!(common_cast(&texts("2024-01-01T12:00:00.000"), &seconds).is_ok());
+        assert!(common_cast(&texts("2024-01-01T12:00:00.5"), &seconds).is_err());
     }
 
     #[test]
@@ -490,7 +576,7 @@ mod tests {
 
         let between: ArrayRef = Arc::new(DurationMillisecondArray::from(vec![1]));
         let error = common_cast(&between, seconds.data_type()).unwrap_err().to_string();
-        assert!(error.contains("1 Milliseconds are no whole Seconds"), "{error}");
+        assert!(error.contains("1 Milliseconds cannot be represented exactly in Seconds"), "{error}");
         let far: ArrayRef = Arc::new(DurationSecondArray::from(vec![i64::MAX]));
         assert!(common_cast(&far, millis.data_type()).is_err());
     }

@@ -113,7 +113,7 @@ pub(super) fn fitting_rows(
     columns.iter().zip(outputs).map(fitting).fold(rows, usize::min)
 }
 
-/// Returns whether a type contains dictionaries, below its root, whose keys address fewer values than a batch may have.
+/// Returns true if a type contains dictionaries, below its root, whose keys address fewer values than a batch may have.
 pub(super) fn has_narrow_nested_keys(data_type: &DataType) -> bool {
     let is_narrow = |found: &DataType| match found {
         DataType::Dictionary(key, _) => key_capacity(key).is_some(),
@@ -125,9 +125,15 @@ pub(super) fn has_narrow_nested_keys(data_type: &DataType) -> bool {
 /// Returns a number of leading rows whose nested values the keys of the output can address. A single row always has few
 /// enough: it was written from one dictionary.
 fn rows_within_nested_keys(column: &ArrayRef, data_type: &DataType) -> usize {
-    let mut rows = column.len();
-    while rows > 1 && common_cast(&column.slice(0, rows), data_type).is_err() {
-        rows /= 2;
+    let fits = |rows: usize| common_cast(&column.slice(0, rows), data_type).is_ok();
+    if fits(column.len()) {
+        return column.len();
+    }
+
+    // From one row on, so that a long column is not cast again and again.
+    let mut rows = 1;
+    while rows * 2 < column.len() && fits(rows * 2) {
+        rows *= 2;
     }
     rows
 }

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     Error, Result,
     csv::{CsvFieldKind, RecordError},
+    kernels::exact_cast::{fractional_digits, has_more_digits},
 };
 
 /// Maximum bytes of text of a batch; its last record may exceed it.
@@ -383,13 +384,15 @@ impl<'a> CsvBatches<'a> {
         let options = CastOptions { safe: true, ..CastOptions::default() };
         let array = cast_with_options(&texts, &column.data_type, &options)
             .map_err(Error::arrow(format!("column {}", column.name)))?;
-        if array.logical_null_count() == texts.null_count() {
+        let digits = fractional_digits(&column.data_type);
+        if digits.is_none() && array.logical_null_count() == texts.null_count() {
             return Ok(array);
         }
 
         let nulls = array.logical_nulls();
-        let is_lost =
-            |row: &usize| texts.is_valid(*row) && nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
+        let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        let is_rounded = |row: usize| digits.is_some_and(|digits| has_more_digits(texts.value(row), digits));
+        let is_lost = |row: &usize| texts.is_valid(*row) && (is_null(*row) || is_rounded(*row));
         match (0..texts.len()).find(is_lost) {
             None => Ok(array),
             Some(row) => {

@@ -6,7 +6,8 @@ pub(super) mod records;
 use std::{io::Read, ops::ControlFlow, sync::Arc};
 
 use arrow::{
-    array::{RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray},
+    compute::cast_with_options,
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
     json::ReaderBuilder,
@@ -30,8 +31,12 @@ use crate::{
     Error, Result,
     csv::{CsvDialect, RecordError},
     file::schema::value_type,
+    kernels::exact_cast::EXACT,
+    table::partition_names,
 };
 
+/// All integers up to this are exact as float64.
+const MAX_EXACT_INTEGER: f64 = (1_u64 << 53) as f64;
 /// Maximum bytes of text of a batch; its last record may exceed it.
 const MAX_BATCH_TEXT: usize = 16 << 20;
 
@@ -162,7 +167,9 @@ impl JsonFiles {
         }
 
         let needed = request.needed(&names)?;
-        let of_paths = names.iter().filter(|name| request.is_of_all_paths(name)).cloned().collect();
+        // The sample may lack a column that later records have besides their paths.
+        let of_paths = partition_names(request.located).into_iter();
+        let of_paths = of_paths.filter(|name| request.is_of_all_paths(name)).map(str::to_owned).collect();
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
         let schema = schema(&files, &declared, &fields, needed)?;
@@ -194,14 +201,14 @@ impl JsonFiles {
         emit: FileBatchCallback<'_>,
     ) -> Result<()> {
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let columns = JsonColumns::new(fields.collect(), &self.declared);
         let mut check = self.sampled.clone();
 
         for (at, object) in self.files.iter().enumerate() {
             if reading.skipped.contains(&at) {
                 continue;
             }
-            let read = || self.read_file(object, &schema, &mut check, reading, &mut |batch| emit(at, batch));
+            let read = || self.read_file(object, &columns, &mut check, reading, &mut |batch| emit(at, batch));
             if guard_object(object, read)?.is_break() {
                 return Ok(());
             }
@@ -218,7 +225,7 @@ impl JsonFiles {
     fn read_file(
         &self,
         object: &OpenObject,
-        schema: &SchemaRef,
+        columns: &JsonColumns,
         check: &mut Option<JsonFields>,
         reading: &SequentialReadOptions<'_>,
         emit: BatchCallback<'_>,
@@ -231,14 +238,14 @@ impl JsonFiles {
             if is_there {
                 if let Some(fields) = check {
                     let widened = file.see(fields)?;
-                    self.check(&file, fields, &widened, schema)?;
+                    self.check(&file, fields, &widened, &columns.schema)?;
                 }
                 chunk.push(file.records.record(), file.records.first_line());
             }
 
             let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
             if (is_full || !is_there) && !chunk.lines.is_empty() {
-                let batch = chunk.decode(object, schema)?;
+                let batch = chunk.decode(object, columns)?;
                 chunk = JsonRecordBuffer::default();
                 if emit(batch)?.is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -296,11 +303,12 @@ fn with_given_types(
     mut options: JsonOptions,
     request: &ColumnRequest<'_>,
 ) -> (JsonOptions, Vec<(String, DataType)>) {
-    options.types.retain(|(name, _)| !request.is_of_path(name));
     let mut declared = options.types.clone();
+    declared.retain(|(name, _)| !request.is_of_all_paths(name));
+    options.types.retain(|(name, _)| !request.is_of_path(name));
 
     for (name, data_type) in request.given_types() {
-        if options.types.iter().any(|(column, _)| column == name) {
+        if declared.iter().any(|(column, _)| column == name) {
             continue;
         }
         let given = (name.to_owned(), value_type(data_type).clone());
@@ -399,27 +407,27 @@ impl JsonRecordBuffer {
         self.text.push(b'\n');
     }
 
-    fn decode(&self, object: &OpenObject, schema: &SchemaRef) -> Result<RecordBatch> {
+    fn decode(&self, object: &OpenObject, columns: &JsonColumns) -> Result<RecordBatch> {
         let rows = self.lines.len();
-        if schema.fields().is_empty() {
+        if columns.schema.fields().is_empty() {
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            return RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options)
+            return RecordBatch::try_new_with_options(columns.schema.clone(), Vec::new(), &options)
                 .map_err(Error::arrow("reading JSON"));
         }
 
-        match decode(&self.text, rows, schema) {
+        match columns.decode(&self.text, rows) {
             Ok(batch) => Ok(batch),
-            Err(error) => Err(self.first_error(object, schema, &error)),
+            Err(error) => Err(self.first_error(object, columns, &error)),
         }
     }
 
     /// Returns the error of the first record that fails on its own.
-    fn first_error(&self, object: &OpenObject, schema: &SchemaRef, error: &ArrowError) -> Error {
+    fn first_error(&self, object: &OpenObject, columns: &JsonColumns, error: &ArrowError) -> Error {
         let ends = self.starts.iter().skip(1).copied().chain([self.text.len()]);
         let records = self.starts.iter().zip(ends).zip(&self.lines);
         let found = records.into_iter().find_map(|((start, end), line)| {
             let record = self.text.get(*start..end).unwrap_or_default();
-            decode(record, 1, schema).err().map(|error| (*line, error))
+            columns.decode(record, 1).err().map(|error| (*line, error))
         });
 
         let (line, reason) = match found {
@@ -427,25 +435,71 @@ impl JsonRecordBuffer {
             None => (self.lines.first().copied().unwrap_or(1), error.to_string()),
         };
 
-        let reason = reason.strip_prefix("Json error: ").unwrap_or(&reason).to_owned();
+        let prefixes = ["Json error: ", "Cast error: "];
+        let reason =
+            prefixes.iter().find_map(|prefix| reason.strip_prefix(prefix)).unwrap_or(&reason).to_owned();
         Error::Text { object: object.name(), line, column: None, reason }
     }
 }
 
-fn decode(text: &[u8], rows: usize, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let mut decoder = ReaderBuilder::new(schema.clone())
-        .with_batch_size(rows)
-        .with_coerce_primitive(true)
-        .build_decoder()?;
+/// Columns of a batch, and how they are decoded.
+struct JsonColumns {
+    schema: SchemaRef,
+    /// The same columns, but strings for integers of declared types: arrow truncates numbers with a fraction.
+    decoded: SchemaRef,
+}
 
-    let taken = decoder.decode(text)?;
-    let rest = text.get(taken..).unwrap_or_default();
-    if !rest.iter().all(u8::is_ascii_whitespace) {
-        return Err(ArrowError::JsonError("a record is no single object".to_owned()));
+impl JsonColumns {
+    fn new(fields: Vec<FieldRef>, declared: &[(String, DataType)]) -> Self {
+        let decoded = |field: &FieldRef| {
+            let is_declared = declared.iter().any(|(column, _)| column == field.name());
+            if is_declared && field.data_type().is_integer() {
+                Arc::new(Field::new(field.name(), DataType::Utf8, true))
+            } else {
+                field.clone()
+            }
+        };
+
+        let decoded = fields.iter().map(decoded).collect::<Vec<_>>();
+        Self { decoded: Arc::new(Schema::new(decoded)), schema: Arc::new(Schema::new(fields)) }
     }
 
-    match decoder.flush()? {
-        Some(batch) if batch.num_rows() == rows => Ok(batch),
-        _ => Err(ArrowError::JsonError("a record is no single object".to_owned())),
+    fn decode(&self, text: &[u8], rows: usize) -> Result<RecordBatch, ArrowError> {
+        let mut decoder = ReaderBuilder::new(self.decoded.clone())
+            .with_batch_size(rows)
+            .with_coerce_primitive(true)
+            .build_decoder()?;
+
+        let taken = decoder.decode(text)?;
+        let rest = text.get(taken..).unwrap_or_default();
+        let no_object = || ArrowError::JsonError("a record is no single object".to_owned());
+        if !rest.iter().all(u8::is_ascii_whitespace) {
+            return Err(no_object());
+        }
+
+        let batch = decoder.flush()?.filter(|batch| batch.num_rows() == rows).ok_or_else(no_object)?;
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(column, field)| {
+            let is_decoded = field.data_type() == column.data_type();
+            if is_decoded { Ok(column.clone()) } else { integers(column.as_string(), field.data_type()) }
+        });
+        RecordBatch::try_new(self.schema.clone(), columns.collect::<Result<_, _>>()?)
     }
+}
+
+/// Parses integers, which may be written as `1.0` or `1e3`. Fails if a number has a fraction.
+fn integers(texts: &StringArray, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let is_float = |text: &str| text.contains(['.', 'e', 'E']);
+    let as_integer = |text: &str| {
+        let number = text.parse::<f64>().ok().filter(|_| is_float(text))?;
+        (number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER).then(|| number.to_string())
+    };
+
+    let texts: ArrayRef = if texts.iter().flatten().any(is_float) {
+        let rewritten = |text: &str| as_integer(text).unwrap_or_else(|| text.to_owned());
+        Arc::new(texts.iter().map(|text| text.map(rewritten)).collect::<StringArray>())
+    } else {
+        Arc::new(texts.clone())
+    };
+    cast_with_options(&texts, to, &EXACT)
 }

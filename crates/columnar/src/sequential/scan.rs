@@ -31,6 +31,8 @@ use crate::{
 
 /// Default of [`SequentialRequest::with_batch_rows`].
 const BATCH_ROWS: usize = 8192;
+/// Maximum rows of a batch with columns that the file does not have. The rows of a file may take no bytes.
+const MAX_ROWS_WITH_ADDED: usize = 1 << 16;
 /// Batches that are read before they are taken.
 const BATCHES_AHEAD: usize = 2;
 
@@ -85,7 +87,8 @@ impl SequentialRequest {
         self
     }
 
-    /// Limits the rows of a batch of CSV or JSON; batches of Arrow IPC are not split. Default: 8,192.
+    /// Limits the rows of a batch of CSV or JSON. Batches of Arrow IPC are split only if columns are added to them, such
+    /// as those of partition folders. Default: 8,192.
     #[must_use]
     pub fn with_batch_rows(mut self, rows: usize) -> Self {
         self.batch_rows = rows.max(1);
@@ -101,7 +104,7 @@ impl SequentialRequest {
     }
 
     /// Sets the types of top-level columns. Texts are parsed as these types, and other values are cast. A value that the
-    /// type cannot represent is an error, never null and never rounded. Default: none.
+    /// type cannot represent is an error, never null and never rounded, except that decimals of JSON round. Default: none.
     #[must_use]
     pub fn with_casts(mut self, casts: impl IntoIterator<Item = (impl Into<String>, DataType)>) -> Self {
         self.table.casts = casts.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
@@ -267,25 +270,35 @@ impl SequentialScan {
         let columns = projection.of_files();
         let reading = SequentialReadOptions { columns, skipped, batch_rows: self.batch_rows, runtime };
 
+        let max_rows = if table.adds_columns(&projection) { MAX_ROWS_WITH_ADDED } else { usize::MAX };
         let mut current_file = 0;
         let mut next_row = 0;
         files.read(&reading, &mut |file, batch| {
-            let first_row = if file == current_file { next_row } else { 0 };
-            current_file = file;
-            next_row = first_row + batch.num_rows();
-
-            let batch = table.batch(&projection, file, first_row, &batch)?;
-            let mut batch = self.selection.apply(batch)?;
-            if batch.num_rows() == 0 {
-                return Ok(ControlFlow::Continue(()));
-            }
-            if batch.num_rows() as u64 > left {
-                batch = batch.slice(0, usize::try_from(left).unwrap_or(usize::MAX));
+            if file != current_file {
+                current_file = file;
+                next_row = 0;
             }
 
-            left -= batch.num_rows() as u64;
-            let more = emit(batch);
-            Ok(if left == 0 { ControlFlow::Break(()) } else { more })
+            let mut start = 0;
+            while start < batch.num_rows() {
+                let part = batch.slice(start, max_rows.min(batch.num_rows() - start));
+                let mut rows = self.selection.apply(table.batch(&projection, file, next_row, &part)?)?;
+                start += part.num_rows();
+                next_row += part.num_rows();
+                if rows.num_rows() == 0 {
+                    continue;
+                }
+                if rows.num_rows() as u64 > left {
+                    rows = rows.slice(0, usize::try_from(left).unwrap_or(usize::MAX));
+                }
+
+                left -= rows.num_rows() as u64;
+                if emit(rows).is_break() || left == 0 {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+
+            Ok(ControlFlow::Continue(()))
         })
     }
 }

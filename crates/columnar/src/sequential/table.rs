@@ -45,12 +45,12 @@ pub(super) struct ColumnRequest<'a> {
 }
 
 impl<'a> ColumnRequest<'a> {
-    /// Returns whether any path has a value of a column.
+    /// Returns true if any path has a value of a column.
     pub(super) fn is_of_path(&self, column: &str) -> bool {
         self.located.iter().any(|file| file.has_partition(column))
     }
 
-    /// Returns whether all paths have a value of a column, so that it is never read from a file.
+    /// Returns true if all paths have a value of a column, so that it is never read from a file.
     pub(super) fn is_of_all_paths(&self, column: &str) -> bool {
         self.located.iter().all(|file| file.has_partition(column))
     }
@@ -182,13 +182,13 @@ impl SequentialTable {
             sources.push(ColumnSource::Path { values, of_file: own.map(|(at, _)| at) });
         }
 
-        for field in absent_fields(&fields, options) {
-            fields.push(field);
-            sources.push(ColumnSource::Absent);
-        }
         if let Some(column) = &options.row_number {
             fields.push(Arc::new(Field::new(column, DataType::Int64, false)));
             sources.push(ColumnSource::RowNumber);
+        }
+        for field in absent_fields(&fields, options) {
+            fields.push(field);
+            sources.push(ColumnSource::Absent);
         }
 
         options.add_field_metadata(fields.iter_mut());
@@ -233,6 +233,12 @@ impl SequentialTable {
         let fields = columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         TableProjection { columns: columns.to_vec(), of_files, schema }
+    }
+
+    /// Returns true if a column is not read from the files, so that a batch may need more memory than its file.
+    pub(super) fn adds_columns(&self, projection: &TableProjection) -> bool {
+        let sources = projection.columns.iter().filter_map(|at| self.sources.get(*at));
+        sources.into_iter().any(|source| !matches!(source, ColumnSource::File(_)))
     }
 
     /// Builds the columns of the table from a batch of the columns of a file. `first_row` is the number of its first row

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, Int64Array, StringArray},
-    compute::{cast, cast_with_options},
+    compute::cast,
     datatypes::{DataType, TimeUnit},
     error::ArrowError,
 };
 use chrono::NaiveDate;
 
-use crate::{kernels::exact_cast::EXACT, predicate::parse_timestamp};
+use crate::{kernels::exact_cast::common_cast, predicate::parse_timestamp};
 
 /// Position of the second colon in `10:00:00`: a time of a path has seconds.
 const SECONDS_COLON: usize = 5;
@@ -47,7 +47,7 @@ pub(crate) fn parse_value(text: &str, data_type: &DataType) -> Result<ArrayRef, 
         return cast(&Int64Array::from(vec![value]), data_type);
     }
     let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
-    cast_with_options(&text, data_type, &EXACT)
+    common_cast(&text, data_type)
 }
 
 /// Returns whether a text is an integer. Other spellings, such as 007, are names and not numbers.

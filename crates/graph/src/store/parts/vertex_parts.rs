@@ -158,10 +158,13 @@ impl VertexParts {
         indexes: &[i64],
         of: &VertexSelection,
     ) -> Result<ColumnArrays> {
-        match self.take_cached(indexes, of) {
-            Some(taken) => taken,
-            None => self.take_all(access, indexes, of).boxed().await,
+        if let Some((base, selection)) = self.only_base(of) {
+            self.check(indexes)?;
+            if let Some(taken) = base.take_cached(indexes, selection) {
+                return taken.map(Into::into);
+            }
         }
+        self.take_all(access, indexes, of).boxed().await
     }
 
     /// Returns the only part and its columns if it is a base without patches, as in most stores.
