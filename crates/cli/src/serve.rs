@@ -105,10 +105,8 @@ impl ServeArgs {
 /// Serves until SIGTERM or SIGINT. If the node does not start, the error carries its exit code.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let resolved = args.resolve()?;
-    let log = logging::filter(&resolved.config.settings.log).map_err(|reason| ServerError::Config {
-        at: resolved.provenance(Setting::Log),
-        what: format!("log: {reason}"),
-    })?;
+    let log = logging::filter(&resolved.config.settings.log)
+        .map_err(|reason| ServerError::invalid_setting(resolved.provenance(Setting::Log), "log", reason))?;
 
     if args.print_config {
         return print(resolved);

@@ -1,6 +1,6 @@
 //! Errors that keep a node from starting or serving, and their exit codes.
 
-use std::{io, net::SocketAddr};
+use std::{fmt, io, net::SocketAddr};
 
 use crate::provenance::Provenance;
 
@@ -135,6 +135,16 @@ pub enum ServerError {
 }
 
 impl ServerError {
+    /// Returns the error of an invalid setting. It names the setting by its `key` unless a flag or a variable, which have
+    /// its name, gave the value.
+    pub fn invalid_setting(at: Provenance, key: &str, reason: impl fmt::Display) -> Self {
+        let what = match at {
+            Provenance::Flag(_) | Provenance::Env(_) => reason.to_string(),
+            Provenance::File { .. } | Provenance::Default => format!("{key}: {reason}"),
+        };
+        Self::Config { at, what }
+    }
+
     /// Returns the exit code of a process that ends with this error.
     ///
     /// | code | cause |

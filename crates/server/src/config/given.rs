@@ -39,10 +39,7 @@ impl Given {
     ) -> Result<Sourced<T>> {
         match parse(&self.value) {
             Ok(value) => Ok(Sourced { value, from: self.from.clone() }),
-            Err(reason) => match self.from {
-                Provenance::Flag(_) | Provenance::Env(_) => self.from.error(reason.to_string()),
-                Provenance::File { .. } | Provenance::Default => self.from.error(format!("{key}: {reason}")),
-            },
+            Err(reason) => Err(ServerError::invalid_setting(self.from.clone(), key, reason)),
         }
     }
 }

@@ -129,7 +129,7 @@ fn what_strictness_refuses_is_not_written() {
     let knows = "edges of type person_knows_person";
     unwritable(|graph| graph.edges[0].adjacencies.clear(), knows, "adj_lists: ");
     unwritable(|graph| graph.edges[0].dst_chunk_size = 9, knows, "dst_chunk_size: ");
-    unwritable(|graph| graph.vertices.clear(), knows, "there are none");
+    unwritable(|graph| graph.vertices.clear(), knows, "available: none");
     unwritable(|graph| graph.prefix = "../".into(), "graph friends", "prefix: ");
     unwritable(|graph| graph.extra = vec![("a".into(), String::new()); 2], "graph friends", "extra_info[1]");
     let lists = PropertyType::List(Box::new(PropertyType::List(Box::new(PropertyType::Int32))));
