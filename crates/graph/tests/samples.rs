@@ -270,7 +270,7 @@ async fn quoted_headers_and_chunks_of_two_are_read() {
 async fn what_is_not_there_is_named() {
     let Some(graph) = open_sample(LDBC[0]).await else { return };
     let says = |error: Error, wanted: &str| assert!(error.to_string().contains(wanted), "{error}");
-    says(graph.vertices("nobody").err().unwrap(), "no vertex type nobody; available: person");
+    says(graph.vertices("robot").err().unwrap(), "no vertex type robot; available: person");
     says(graph.edges("a", "b", "c").err().unwrap(), "no edge type a_b_c");
     let persons = graph.vertices("person").unwrap();
     says(persons.clone().select(["age"]).err().unwrap(), "has no property age; available: id, firstName");

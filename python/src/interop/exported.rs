@@ -35,10 +35,10 @@ pub(crate) fn stream_capsule<'py>(
         let rows: ArrayRef = Arc::new(StructArray::from(batch?));
         Ok(rows)
     });
-    let keeps_maps = requested_schema.is_some() || !has_sorted_maps(field.data_type());
+    let restores_flags = requested_schema.is_none() && has_sorted_maps(field.data_type());
     let arrays = Box::new(ArrayIterator::new(arrays, field.clone()));
     let exported = to_stream_pycapsule(py, arrays, requested_schema)?;
-    if keeps_maps { Ok(exported) } else { sorted_maps::stream_capsule(&exported, field) }
+    if restores_flags { sorted_maps::stream_capsule(&exported, field) } else { Ok(exported) }
 }
 
 /// Exports a schema.
@@ -58,9 +58,9 @@ fn array_capsules<'py>(
     array: &dyn Array,
     requested_schema: Option<Bound<'py, PyCapsule>>,
 ) -> PyArrowResult<Bound<'py, PyTuple>> {
-    let keeps_maps = requested_schema.is_some() || !has_sorted_maps(field.data_type());
+    let restores_flags = requested_schema.is_none() && has_sorted_maps(field.data_type());
     let exported = to_array_pycapsules(py, field.clone(), array, requested_schema)?;
-    if keeps_maps {
+    if !restores_flags {
         return Ok(exported);
     }
 

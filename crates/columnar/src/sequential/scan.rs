@@ -215,7 +215,7 @@ impl SequentialRequest {
 struct OpenedTable {
     files: SequentialFiles,
     table: SequentialTable,
-    /// Indices of the files of which no row passes the filter.
+    /// Indices of the files without rows that pass the filter.
     skipped: BTreeSet<usize>,
 }
 

@@ -211,7 +211,7 @@ impl SequentialTable {
         self.filter.as_ref()
     }
 
-    /// Returns the files of which no row passes the filter, by the values of their paths.
+    /// Returns the files without rows that pass the filter, by the values of their paths.
     pub(super) fn pruned_files(&self) -> Result<BTreeSet<usize>> {
         let has_paths = self.sources.iter().any(|source| matches!(source, ColumnSource::Path { .. }));
         let Some(filter) = self.filter.as_ref().filter(|_| has_paths) else { return Ok(BTreeSet::new()) };
