@@ -39,9 +39,9 @@ PARTS = {
         "Bytes and requests (GET and HEAD) are those that the origin answered. pyarrow.dataset: the scans of the "
         "queries, without the joins.")),
     "clients": (clients, "TPC-H's 22 queries by DuckDB, several clients at once", lambda r: (
-        f"Scale {r['scale']:g}. {r['clients']} clients, a new connection per query; over local files, and through a node of "
-        f"{r['memory']} that has\nread everything once. Seconds until all have all answers; {r['rounds']} rounds, in turns; "
-        "medians.")),
+        f"Scale {r['scale']:g}. {r['clients']} clients, a new connection per query: over local files, through a node of "
+        f"{r['memory']} that has\nread everything once, and from nginx (sendfile). Seconds until all have all answers; "
+        f"{r['rounds']} rounds, in turns; medians.")),
 }
 
 

@@ -79,6 +79,7 @@ pub use peers::{
 };
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read::byte_source::BytesBySource;
+pub use read::column_reads::ColumnLayout;
 pub use read::open_object::{LocalFile, OpenObject};
 pub use read::read_through::{FolderReads, ReadOptions, ReadThrough};
 pub use redacted::{redacted, without_credentials};

@@ -3,12 +3,16 @@
 
 mod support;
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
-use stylobate_storage::{ByteSize, CacheOptions, Consistency};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutPayload, path::Path};
+use stylobate_storage::{ByteSize, CacheOptions, ColumnLayout, Consistency, ReadOptions};
 use support::{Bench, Fault, bench, eventually::eventually, noise, plenty, quick};
 
 const MIB: usize = 1 << 20;
@@ -90,6 +94,246 @@ async fn near_ranges_share_one_request() {
         assert_eq!(bytes, &data.slice(range.start as usize..range.end as usize));
     }
     assert_eq!(bench.origin.gets(), 2, "{:?}", bench.origin.ranges.lock());
+}
+
+#[tokio::test]
+async fn a_head_of_a_file_with_a_footer_brings_its_last_blocks() {
+    const BLOCK: usize = 64 << 10;
+
+    for len in [1, BLOCK - 1, BLOCK, 2 * BLOCK, 2 * BLOCK + 1, 3 * BLOCK, MIB + 1000] {
+        for name in ["a.parquet", "a.orc"] {
+            let bench = plenty().await;
+            let data = noise(len, len as u64);
+            let path = bench.put(name, data.clone()).await;
+            assert_eq!(bench.store.head(&path).await.unwrap().size, len as u64);
+            nothing_in_flight(&bench).await;
+
+            let footer = len - len % BLOCK;
+            let footer = if footer == len { len - BLOCK } else { footer }..len;
+            let read = bench.store.get_range(&path, footer.start as u64..footer.end as u64).await.unwrap();
+            assert_eq!(read, data.slice(footer));
+            assert_eq!((bench.origin.gets(), bench.origin.heads()), (1, 0), "{len} bytes");
+
+            assert_eq!(bench.read(&path).await.unwrap(), data);
+            let twice = bench.origin.bytes() - len as u64;
+            assert!(twice < BLOCK as u64, "{twice} bytes were fetched twice of {len}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_is_answered_by_one_request_after_a_read_of_the_footer_and_before() {
+    let bench = plenty().await;
+    let data = noise(3 * MIB, 41);
+    let path = bench.put("a.parquet", data.clone()).await;
+    let suffix = GetOptions::new().with_range(Some(GetRange::Suffix(8)));
+    let footer = bench.store.get_opts(&path, suffix).await.unwrap().bytes().await.unwrap();
+    assert_eq!(footer, data.slice(data.len() - 8..));
+    bench.store.head(&path).await.unwrap();
+    let opened = bench.store.open_object(&path).await.unwrap();
+    assert_eq!(opened.read(&[3_000_000..3_000_100]).await.unwrap(), [data.slice(3_000_000..3_000_100)]);
+    assert_eq!((bench.origin.gets(), bench.origin.heads()), (2, 0), "{:?}", bench.origin.ranges.lock());
+}
+
+#[tokio::test]
+async fn a_head_stays_a_head_where_no_bytes_can_come_with_it() {
+    // Not a file with a footer.
+    let bench = plenty().await;
+    let path = bench.put("a.csv", noise(MIB, 42)).await;
+    bench.store.head(&path).await.unwrap();
+    assert_eq!((bench.origin.gets(), bench.origin.heads()), (0, 1));
+
+    // Empty: no range of it exists.
+    let path = bench.put("empty.parquet", Bytes::new()).await;
+    assert_eq!(bench.store.head(&path).await.unwrap().size, 0);
+    assert_eq!(bench.read(&path).await.unwrap(), "");
+
+    // The origin refuses the GET, but answers the HEAD.
+    let bench = plenty().await;
+    let data = noise(MIB, 43);
+    let path = bench.put("a.parquet", data.clone()).await;
+    bench.origin.fail_next([Fault::Refuse]);
+    assert_eq!(bench.store.head(&path).await.unwrap().size, MIB as u64);
+    assert_eq!((bench.origin.gets(), bench.origin.heads()), (1, 1));
+    assert_eq!(bench.read(&path).await.unwrap(), data);
+
+    let missing = bench.store.head(&"none.parquet".into()).await.unwrap_err();
+    assert!(matches!(missing, object_store::Error::NotFound { .. }), "{missing}");
+}
+
+#[tokio::test]
+async fn heads_of_many_files_without_reads_do_not_fetch_their_ends() {
+    let bench = plenty().await;
+    let data = noise(200_000, 47);
+    for i in 0..500 {
+        let path = bench.put(&format!("{i}.parquet"), data.clone()).await;
+        bench.store.head(&path).await.unwrap();
+    }
+    let (gets, heads) = (bench.origin.gets(), bench.origin.heads());
+    assert!(gets < 100 && gets + heads == 500, "{gets} GETs, {heads} HEADs");
+
+    // Footers that are read make it worthwhile again.
+    for i in 0..10 {
+        bench.store.get_range(&format!("{i}.parquet").into(), 199_992..200_000).await.unwrap();
+    }
+    let path = bench.put("another.parquet", data).await;
+    bench.store.head(&path).await.unwrap();
+    assert_eq!(bench.origin.heads(), heads);
+}
+
+#[tokio::test]
+async fn last_blocks_that_break_off_are_requested_again() {
+    for fault in [Fault::BreakAfter(70_000), Fault::TruncateAfter(3), Fault::Overrun(10)] {
+        let bench = plenty().await;
+        let data = noise(MIB + 1000, 44);
+        let path = bench.put("a.parquet", data.clone()).await;
+        bench.origin.fail_next([fault]);
+        assert_eq!(bench.store.head(&path).await.unwrap().size, data.len() as u64);
+        nothing_in_flight(&bench).await;
+        assert_eq!(bench.read(&path).await.unwrap(), data, "{fault:?}");
+    }
+}
+
+/// Files of row groups of eight chunks of 256 KiB. The footer of four bytes is the number of row groups.
+#[derive(Debug)]
+struct EightColumns;
+
+const CHUNK: u64 = 256 << 10;
+
+impl ColumnLayout for EightColumns {
+    fn extension(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn end_len(&self) -> u64 {
+        4
+    }
+
+    fn footer_len(&self, end: &[u8]) -> Option<u64> {
+        (end[3] == 0).then_some(4)
+    }
+
+    fn chunks(&self, footer: &[u8]) -> Option<Vec<Vec<Range<u64>>>> {
+        let groups = u64::from(u32::from_le_bytes(footer.try_into().ok()?));
+        Some((0..groups).map(|group| (0..8).map(|column| chunk(group, column)).collect()).collect())
+    }
+}
+
+fn chunk(group: u64, column: u64) -> Range<u64> {
+    let start = (8 * group + column) * CHUNK;
+    start..start + CHUNK
+}
+
+/// Creates a file of `groups` row groups.
+fn columnar_file(groups: u32) -> Bytes {
+    [&noise((u64::from(groups) * 8 * CHUNK) as usize, 45)[..], &groups.to_le_bytes()].concat().into()
+}
+
+async fn columnar_bench(memory: ByteSize, read_ahead: ByteSize) -> Bench {
+    let layout: Option<Arc<dyn ColumnLayout>> = Some(Arc::new(EightColumns));
+    bench(CacheOptions::new(memory), Consistency::DEFAULT, ReadOptions { layout, read_ahead, ..quick() })
+        .await
+}
+
+/// Reads columns of row groups of a file one by one, after its footer, and checks the bytes.
+async fn read_columns(bench: &Bench, data: &Bytes, path: &Path, groups: Range<u64>, columns: &[u64]) {
+    for group in groups {
+        for column in columns {
+            let range = chunk(group, *column);
+            let read = bench.store.get_range(path, range.clone()).await.unwrap();
+            assert!(
+                read == data.slice(range.start as usize..range.end as usize),
+                "group {group}, column {column}"
+            );
+        }
+    }
+}
+
+async fn read_footer(bench: &Bench, path: &Path) {
+    let suffix = GetOptions::new().with_range(Some(GetRange::Suffix(4)));
+    bench.store.get_opts(path, suffix).await.unwrap().bytes().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_columns_of_the_next_row_group_are_fetched_together() {
+    let bench = columnar_bench(ByteSize::mib(256), ByteSize::mib(32)).await;
+    let data = columnar_file(12);
+    let path = bench.put("a.parquet", data.clone()).await;
+    read_footer(&bench, &path).await;
+    read_columns(&bench, &data, &path, 0..1, &[1, 6, 2]).await;
+    nothing_in_flight(&bench).await;
+    assert_eq!(bench.origin.gets(), 4, "footer and columns: {:?}", bench.origin.ranges.lock());
+
+    read_columns(&bench, &data, &path, 1..12, &[1, 6, 2]).await;
+    nothing_in_flight(&bench).await;
+    // One request for the adjacent chunks, one for the other.
+    assert_eq!(bench.origin.gets(), 4 + 11 * 2, "{:?}", bench.origin.ranges.lock());
+    let read = 12 * 3 * CHUNK;
+    assert!(bench.origin.bytes() <= read + (192 << 10), "{} for {read}", bench.origin.bytes());
+
+    // All of them are found in memory then.
+    read_columns(&bench, &data, &path, 0..12, &[1, 6, 2]).await;
+    assert_eq!(bench.origin.gets(), 4 + 11 * 2);
+}
+
+#[tokio::test]
+async fn columns_are_not_predicted_without_read_ahead_or_footer() {
+    for (read_ahead, has_footer) in [(ByteSize::bytes(0), true), (ByteSize::mib(32), false)] {
+        let bench = columnar_bench(ByteSize::mib(256), read_ahead).await;
+        let data = columnar_file(6);
+        let path = bench.put("a.parquet", data.clone()).await;
+        if has_footer {
+            read_footer(&bench, &path).await;
+        }
+        let before = bench.origin.gets();
+        read_columns(&bench, &data, &path, 0..6, &[1, 6]).await;
+        nothing_in_flight(&bench).await;
+        assert_eq!(bench.origin.gets() - before, 12, "{:?}", bench.origin.ranges.lock());
+    }
+}
+
+#[tokio::test]
+async fn predicted_columns_never_exceed_a_small_memory_and_are_released() {
+    let bench = columnar_bench(ByteSize::mib(4), ByteSize::mib(32)).await;
+    let data = columnar_file(40);
+    let path = bench.put("a.parquet", data.clone()).await;
+    read_footer(&bench, &path).await;
+    read_columns(&bench, &data, &path, 0..20, &[0, 2, 4, 6, 7]).await;
+    // The reader turns to one column: the others were fetched in vain for a while.
+    read_columns(&bench, &data, &path, 20..40, &[0]).await;
+    nothing_in_flight(&bench).await;
+    assert!(bench.cache.budget().used() <= 4 << 20);
+    let read = (20 * 5 + 20) * CHUNK;
+    assert!(bench.origin.bytes() < 2 * read, "{} for {read}", bench.origin.bytes());
+}
+
+#[tokio::test]
+async fn a_file_with_a_footer_of_another_kind_is_read_as_before() {
+    let bench = columnar_bench(ByteSize::mib(64), ByteSize::mib(32)).await;
+    let data = noise(8 << 20, 46);
+    let path = bench.put("a.parquet", data.clone()).await;
+    read_footer(&bench, &path).await;
+    read_columns(&bench, &data, &path, 0..4, &[1, 6]).await;
+    assert_eq!(bench.origin.gets(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_readers_of_columns_get_their_bytes() {
+    let bench = columnar_bench(ByteSize::mib(16), ByteSize::mib(32)).await;
+    let data = columnar_file(24);
+    let path = bench.put("a.parquet", data.clone()).await;
+    *bench.origin.latency.lock() = Duration::from_millis(2);
+    read_footer(&bench, &path).await;
+    let readers = (0..4).map(|reader| {
+        let (bench, data, path) = (&bench, &data, &path);
+        async move {
+            for group in (reader..24).step_by(4) {
+                read_columns(bench, data, path, group..group + 1, &[1, 2, 7 - reader % 3]).await;
+            }
+        }
+    });
+    futures::future::join_all(readers).await;
+    nothing_in_flight(&bench).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Parquet files: their writer with its options, keys of encrypted files, and the decoding into chunks that scans use.
 
+mod chunk_layout;
 mod decode;
 mod decryption;
 mod decryptor;
@@ -29,6 +30,7 @@ use parquet::{
 use stylobate_storage::{Corrupt, OpenObject};
 
 pub use self::{
+    chunk_layout::ParquetLayout,
     decryption::Decryption,
     write::{
         ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,

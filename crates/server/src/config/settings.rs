@@ -6,10 +6,12 @@ use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
 use stylobate_client::NodeAddress;
+use stylobate_columnar::parquet::ParquetLayout;
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, EvictionPolicy, ReadOptions, RequestOptions, nearest_name,
     parse_positive_duration,
@@ -380,6 +382,7 @@ impl NodeSettings {
             requests: self.request_options(),
             max_fetch: self.max_fetch,
             read_ahead: self.read_ahead,
+            layout: Some(Arc::new(ParquetLayout)),
             ..ReadOptions::default()
         }
     }

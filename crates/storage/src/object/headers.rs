@@ -32,12 +32,21 @@ const CHECKSUM: &str = "x-amz-checksum-";
 
 /// The headers with which an origin describes an object, as received. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct ObjectHeaders(Arc<[(HeaderName, HeaderValue)]>);
+pub struct ObjectHeaders {
+    headers: Arc<[(HeaderName, HeaderValue)]>,
+    /// True if they come with a part of the object: such a response has no checksums of the whole.
+    is_of_part: bool,
+}
 
 impl ObjectHeaders {
     /// Returns the names and values, in the order of the response.
     pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-        self.0.iter().map(|(name, value)| (name, value))
+        self.headers.iter().map(|(name, value)| (name, value))
+    }
+
+    /// Returns false if the object may have checksums that are not among the headers.
+    pub fn has_all_checksums(&self) -> bool {
+        !self.is_of_part
     }
 
     /// Returns the first value of a header.
@@ -57,11 +66,8 @@ impl ObjectHeaders {
             let bytes: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
             HeaderValue::from_bytes(&bytes?).ok()
         };
-        record
-            .iter()
-            .map(|(name, text)| Some((name.parse().ok()?, value(text)?)))
-            .collect::<Option<_>>()
-            .map(Self)
+        let headers = record.iter().map(|(name, text)| Some((name.parse().ok()?, value(text)?)));
+        Some(Self { headers: headers.collect::<Option<_>>()?, is_of_part: false })
     }
 
     /// Keeps the headers that describe the object. The values share one allocation, so that they do not retain the
@@ -84,7 +90,7 @@ impl ObjectHeaders {
             let copy = HeaderValue::from_maybe_shared(text.split_to(value.len())).ok()?;
             Some((name.clone(), copy))
         });
-        Self(copied.collect())
+        Self { headers: copied.collect(), is_of_part: is_part }
     }
 }
 

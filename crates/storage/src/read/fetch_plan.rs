@@ -4,7 +4,7 @@
 
 use std::{ops::Range, sync::Arc, time::Instant};
 
-use object_store::{GetOptions, path::Path};
+use object_store::{GetOptions, GetRange, path::Path};
 
 use crate::{
     ByteSize, Error, Reservation, Result,
@@ -32,6 +32,37 @@ const CONCURRENT_OPENS: u64 = 64;
 
 /// Maximum bytes of a merged request.
 const MAX_MERGED: u64 = 16 << 20;
+
+/// The bytes that a reader will need first of an object of which nothing is known.
+#[derive(Clone, Debug)]
+pub(crate) enum FirstBytes {
+    Range(Range<u64>),
+    /// The end of the object.
+    Tail {
+        at_least: u64,
+    },
+}
+
+/// Minimum bytes to fetch for a footer of unknown length.
+const FOOTER_BYTES: u64 = 64 << 10;
+/// Extensions of files that are read from their end.
+const FOOTER_EXTENSIONS: [&str; 2] = ["parquet", "orc"];
+
+impl FirstBytes {
+    /// Returns the end of a file whose metadata is there; `None` for other files.
+    pub(crate) fn of_footer(path: &Path) -> Option<Self> {
+        let has_footer = FOOTER_EXTENSIONS.contains(&path.extension()?);
+        has_footer.then_some(Self::Tail { at_least: FOOTER_BYTES })
+    }
+
+    /// Returns the range, unless it depends on the size of the object.
+    pub(crate) fn range(self) -> Option<Range<u64>> {
+        match self {
+            Self::Range(range) => Some(range),
+            Self::Tail { .. } => None,
+        }
+    }
+}
 
 /// The urgency of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,41 +402,45 @@ impl Fetcher {
         pins
     }
 
-    /// Describes the object by a GET for its bytes from `start` on, up to `end` at most, so that a first read costs
-    /// one request instead of two. When this returns, the bytes are in flight and pinned, unless they must not be
-    /// cached or differ from those requested. Sends a HEAD instead if there is no memory, or if the GET fails with an
-    /// error other than [`Error::NotFound`] or [`Error::Deadline`]. `in_use` must be the only use of the path when
-    /// this is called.
+    /// Describes the object by a GET for some of its bytes, so that a first read costs one request instead of two.
+    /// When this returns, the bytes are in flight and pinned, unless they must not be cached or differ from those
+    /// requested. Sends a HEAD instead if there is no memory, or if the GET fails with an error other than
+    /// [`Error::NotFound`] or [`Error::Deadline`]. `in_use` must be the only use of the path when this is called.
     pub(crate) async fn open(
         self: Arc<Self>,
         path: Path,
-        Range { start, end }: Range<u64>,
+        wanted: FirstBytes,
         in_use: Arc<PathInUse>,
     ) -> Result<(ObjectInfo, Vec<PinnedRange>)> {
         let layout = self.cache.layout();
-        let stripe_end = self.cluster.as_ref().map_or(u64::MAX, |cluster| cluster.stripe(&path, start).end);
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
+        let (range, len) = match wanted {
+            FirstBytes::Range(range) => {
+                let range = self.opening_range(&path, range);
+                (GetRange::Bounded(range.clone()), range.end - range.start)
+            }
+            FirstBytes::Tail { at_least } => {
+                // One block more than the bytes, since the last one may be short.
+                let len = at_least.div_ceil(layout.block).saturating_add(1).saturating_mul(layout.block);
+                let len = len.min(self.max_fetch().max(2 * layout.block));
+                (GetRange::Suffix(len), len)
+            }
+        };
 
-        let start = start / layout.block * layout.block;
-        // At most one page if the size is unknown, and less if memory is small: concurrent opens need memory too.
-        let max_unknown =
-            (self.cache.budget().capacity() / CONCURRENT_OPENS).clamp(layout.block, layout.page);
-        let max = if end == u64::MAX { max_unknown } else { self.max_fetch() };
-        let end = end.min(start.saturating_add(max)).min(stripe_end);
-        let end = end.div_ceil(layout.block).saturating_mul(layout.block);
-
-        let Some(opening) = self.cache.reserve((end - start).min(MAX_OPEN_BYTES.as_u64())) else {
+        let Some(opening) = self.cache.reserve(len.min(MAX_OPEN_BYTES.as_u64())) else {
             return head().await;
         };
 
         let seen = CapturedHeaders::default();
-        let options = GetOptions::new().with_range(Some(start..end)).with_extensions(seen.to_extensions());
+        let mut options = GetOptions::new().with_extensions(seen.to_extensions());
+        options.range = Some(range.clone());
         let asked = Instant::now();
         let get = self.requests.get(&path, &options);
         let answer = match self.requests.with_deadline(&path, &self.requests.retry_state(), get).await {
             Ok(answer) => answer,
             Err(error @ (Error::NotFound { .. } | Error::Deadline { .. })) => return Err(error),
-            // Either the object ends before `start`, or the failure is transient: send a HEAD to find out.
+            // The object ends before the range, the origin has no suffix ranges, or the failure is transient: send a
+            // HEAD to find out.
             Err(_) => return head().await,
         };
 
@@ -413,20 +448,38 @@ impl Fetcher {
         let known = self.requests.object_info(&path, &answer, &seen, in_use);
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
 
-        let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
-        if !as_asked || answer.range.is_empty() {
+        if range.as_range(known.meta.size).ok().as_ref() != Some(&answer.range) {
             return Ok((known, Vec::new()));
         }
 
         drop(opening);
         let object = PagedObject { known: Arc::new(known.clone()), hash, layout, asked_as: None };
-        let route = self.route(&object, start).without_peers();
-        let (pieces, pins) = self.expect(&object, answer.range.clone());
+        // The end of an object may begin within a block.
+        let whole_blocks = answer.range.start.next_multiple_of(layout.block)..answer.range.end;
+        if whole_blocks.is_empty() {
+            return Ok((known, Vec::new()));
+        }
+        let route = self.route(&object, whole_blocks.start).without_peers();
+        let (pieces, pins) = self.expect(&object, whole_blocks);
         if !pieces.is_empty() {
             tokio::spawn(traced(self.fetch(object, FetchRun { pieces, route }, Some(answer))));
         }
 
         Ok((known, pins))
+    }
+
+    /// Returns the blocks around a range to request of an object of unknown size.
+    fn opening_range(&self, path: &Path, Range { start, end }: Range<u64>) -> Range<u64> {
+        let layout = self.cache.layout();
+        let stripe_end = self.cluster.as_ref().map_or(u64::MAX, |cluster| cluster.stripe(path, start).end);
+
+        let start = start / layout.block * layout.block;
+        // At most one page if the size is unknown, and less if memory is small: concurrent opens need memory too.
+        let max_unknown =
+            (self.cache.budget().capacity() / CONCURRENT_OPENS).clamp(layout.block, layout.page);
+        let max = if end == u64::MAX { max_unknown } else { self.max_fetch() };
+        let end = end.min(start.saturating_add(max)).min(stripe_end);
+        start..end.div_ceil(layout.block).saturating_mul(layout.block)
     }
 
     /// Adds flights for the bytes from the start of a response's range that are neither cached nor in flight, as far

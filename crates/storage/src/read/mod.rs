@@ -2,9 +2,11 @@
 
 pub(super) mod byte_source;
 pub(super) mod cluster;
+pub(super) mod column_reads;
 pub(super) mod fetch_plan;
 pub(super) mod fetcher;
 pub(super) mod flight;
+pub(super) mod footer_credit;
 pub(super) mod object_store_impl;
 pub(super) mod open_object;
 pub(super) mod page_assembler;

@@ -18,6 +18,7 @@ use crate::{
     ByteRange, Error, ObjectHash, ReadThrough, Result,
     read::{
         byte_source::{ByteSource, BytesBySource},
+        fetch_plan::FirstBytes,
         paged::PagedObject,
         pin::PinnedRange,
         read_through::FolderReads,
@@ -48,7 +49,8 @@ impl ReadThrough {
     /// Opens the current version of the object, as fresh as the rules require.
     #[boxed]
     pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
-        let (known, pins) = self.resolve(path, false, None).await?;
+        let footer = FirstBytes::of_footer(path).inspect(|_| self.note_footer_read());
+        let (known, pins) = self.resolve(path, false, footer).await?;
         Ok(OpenObject::new(self, known, pins))
     }
 }
@@ -59,7 +61,8 @@ impl ReadThrough {
     #[boxed]
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
-        let (known, pins) = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
+        let (known, pins) =
+            self.resolve(path, false, in_pages.then_some(FirstBytes::Range(0..u64::MAX))).await?;
         Ok(OpenObject::new(self, known, pins))
     }
 }

@@ -8,9 +8,12 @@
 //!
 //! Readers of one object that drift apart come back for bytes that were fetched ahead and released. Such bytes are
 //! fetched twice: the object then gets no read-ahead until far more bytes have been read without it.
+//!
+//! Readers of files in a columnar format skip most bytes: [`column_reads`](super::column_reads) predicts their reads.
 
 use std::{
     collections::{HashMap, VecDeque},
+    mem::take,
     ops::Range,
     sync::{Arc, Weak},
     time::Duration,
@@ -22,11 +25,13 @@ use tokio::time::Instant;
 use crate::{
     object::{ByteRange, ObjectHash},
     page_cache::{ReadAheadGuard, ReadAheadQuota},
-    read::pin::PinnedRange,
+    read::{column_reads::ColumnReads, pin::PinnedRange},
 };
 
 const MAX_OBJECTS: usize = 1024;
 const STREAMS_PER_OBJECT: usize = 16;
+/// Maximum files whose column chunks are known.
+const MAX_FILES: usize = 32;
 /// Maximum ranges per object that are remembered as released unread.
 const MAX_RELEASED: usize = 128;
 
@@ -57,6 +62,8 @@ struct ReadAheadState {
 #[derive(Debug, Default)]
 struct ObjectReaders {
     streams: Vec<SequentialStream>,
+    /// `None` if the object is not read as a file in a columnar format.
+    chunks: Option<ChunksAhead>,
     /// Ranges that were fetched ahead and released unread, newest at the back.
     released: VecDeque<Range<u64>>,
     /// Bytes to read before anything is fetched ahead again.
@@ -71,15 +78,29 @@ struct SequentialStream {
     window: u64,
     /// End of the bytes that were fetched ahead or found in memory.
     fetched: u64,
+    pins: ParkedPins,
+    last_read: Instant,
+}
+
+/// Column chunks that were fetched ahead of the readers of a file.
+#[derive(Debug)]
+struct ChunksAhead {
+    reads: ColumnReads,
+    pins: ParkedPins,
+    last_read: Instant,
+}
+
+/// Pins that wait for the reads that they were made for. While there are any, they count as a reader.
+#[derive(Debug, Default)]
+struct ParkedPins {
     pins: VecDeque<ParkedPin>,
     counted: Option<ReadAheadGuard>,
-    last_read: Instant,
 }
 
 #[derive(Debug)]
 struct ParkedPin {
     pin: PinnedRange,
-    /// Bytes that no read of the stream has taken over yet.
+    /// Bytes that no read has taken over yet.
     unread: u64,
 }
 
@@ -94,6 +115,10 @@ pub(crate) struct ReadAheadPlan {
     pub(crate) next: u64,
     /// Bytes of the read that were previously fetched ahead of a reader and released.
     pub(crate) released: u64,
+    /// Column chunks elsewhere in the file that should be fetched with the read.
+    pub(crate) chunks: Vec<Range<u64>>,
+    /// True if the caller should look for the footer, and then call [`ReadAhead::find_chunks`].
+    pub(crate) wants_footer: bool,
 }
 
 impl ReadAhead {
@@ -103,7 +128,8 @@ impl ReadAhead {
 
     /// Records a read of `range`. While more than half a window is still ahead of the reader, nothing more is
     /// fetched: a few large requests are better than many small ones.
-    pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> ReadAheadPlan {
+    /// `is_columnar`: the object may be a file whose column chunks can be found.
+    pub(crate) fn note(&self, object: ObjectHash, range: ByteRange, is_columnar: bool) -> ReadAheadPlan {
         if self.max_window == 0 || range.is_empty() {
             return ReadAheadPlan::default();
         }
@@ -115,7 +141,34 @@ impl ReadAhead {
         }
 
         let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
-        objects.entry(object).or_default().note(range, self.block_size, limit)
+        let readers = objects.entry(object).or_default();
+        let plan = readers.note(range, self.block_size, limit);
+        if is_columnar { readers.note_chunks(range, self.block_size, limit, plan) } else { plan }
+    }
+
+    /// Sets the byte ranges of the column chunks of each row group of a file; `None` if there are none.
+    pub(crate) fn find_chunks(&self, object: ObjectHash, groups: Option<Vec<Vec<Range<u64>>>>) {
+        let mut state = self.state.lock();
+        let Some(chunks) = state.chunks_of(object) else { return };
+        chunks.reads.find(groups);
+        let forgotten = state.forget_idlest_file();
+        drop(state);
+        drop(forgotten);
+    }
+
+    /// Ends a search for the footer of a file: it is not in memory.
+    pub(crate) fn miss_footer(&self, object: ObjectHash) {
+        if let Some(chunks) = self.state.lock().chunks_of(object) {
+            chunks.reads.end_search();
+        }
+    }
+
+    /// Keeps the pins of column chunks until they are read.
+    pub(crate) fn park_chunks(self: &Arc<Self>, object: ObjectHash, pins: Vec<PinnedRange>) {
+        let mut state = self.state.lock();
+        let Some(chunks) = state.chunks_of(object) else { return };
+        chunks.pins.add(pins, &self.quota);
+        self.start_sweep(&mut state);
     }
 
     /// Records that bytes were fetched a second time because they had been released.
@@ -142,8 +195,11 @@ impl ReadAhead {
             return;
         }
 
-        stream.pins.extend(pins.into_iter().map(ParkedPin::new));
-        stream.counted.get_or_insert_with(|| self.quota.enter());
+        stream.pins.add(pins, &self.quota);
+        self.start_sweep(&mut state);
+    }
+
+    fn start_sweep(self: &Arc<Self>, state: &mut ReadAheadState) {
         if !std::mem::replace(&mut state.is_sweeping, true) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
@@ -151,23 +207,46 @@ impl ReadAhead {
 
     /// Releases the pins of readers that have not returned. Returns whether any pins are left.
     fn release_idle(&self) -> bool {
-        let mut released = VecDeque::new();
+        let mut released = Vec::new();
         let mut state = self.state.lock();
         let mut is_left = false;
 
         for readers in state.objects.values_mut() {
             for stream in &mut readers.streams {
                 if stream.last_read.elapsed() >= IDLE {
-                    released.append(&mut stream.pins);
-                    stream.counted = None;
+                    released.push(take(&mut stream.pins));
                     stream.window = 0;
                 }
                 is_left |= !stream.pins.is_empty();
+            }
+            if let Some(chunks) = &mut readers.chunks {
+                if chunks.last_read.elapsed() >= IDLE {
+                    released.push(take(&mut chunks.pins));
+                }
+                is_left |= !chunks.pins.is_empty();
             }
         }
 
         state.is_sweeping = is_left;
         is_left
+    }
+}
+
+impl ReadAheadState {
+    fn chunks_of(&mut self, object: ObjectHash) -> Option<&mut ChunksAhead> {
+        self.objects.get_mut(&object)?.chunks.as_mut()
+    }
+
+    /// Forgets the chunks of the file that was not read for the longest time, if more than [`MAX_FILES`] are known.
+    fn forget_idlest_file(&mut self) -> Option<ChunksAhead> {
+        let known = self.objects.values_mut().filter_map(|readers| {
+            let last_read = readers.chunks.as_ref().filter(|chunks| chunks.reads.is_known())?.last_read;
+            Some((last_read, &mut readers.chunks))
+        });
+        let known: Vec<_> = known.collect();
+        let is_full = known.len() > MAX_FILES;
+        let (_, idlest) = known.into_iter().min_by_key(|(last_read, _)| *last_read).filter(|_| is_full)?;
+        idlest.take()
     }
 }
 
@@ -199,8 +278,7 @@ impl ObjectReaders {
             next: range.end(),
             window: 0,
             fetched: range.end(),
-            pins: VecDeque::new(),
-            counted: None,
+            pins: ParkedPins::default(),
             last_read: Instant::now(),
         };
 
@@ -210,6 +288,41 @@ impl ObjectReaders {
             *idlest = stream;
         }
         ReadAheadPlan { released, ..ReadAheadPlan::default() }
+    }
+
+    /// Adds to the plan of a read what concerns column chunks.
+    fn note_chunks(
+        &mut self,
+        range: ByteRange,
+        block_size: u64,
+        limit: u64,
+        mut plan: ReadAheadPlan,
+    ) -> ReadAheadPlan {
+        let chunks = self.chunks.get_or_insert_with(ChunksAhead::new);
+        chunks.last_read = Instant::now();
+        plan.pins.extend(chunks.pins.take(range, block_size));
+        plan.wants_footer = chunks.reads.begin_search();
+        let predicted = chunks.reads.note(&range.into());
+        if predicted.is_empty() || self.debt > 0 {
+            return plan;
+        }
+
+        // Chunks that were predicted in vain make room.
+        let (held, released, ranges) = chunks.pins.release_oldest(limit / 2);
+        plan.pins.extend(released);
+        self.released.extend(ranges);
+        let surplus = self.released.len().saturating_sub(MAX_RELEASED);
+        self.released.drain(..surplus);
+
+        let mut room = limit.saturating_sub(held);
+        plan.chunks = predicted;
+        plan.chunks.retain(|chunk| {
+            let len = chunk.end - chunk.start;
+            let fits = len <= room;
+            room = if fits { room - len } else { 0 };
+            fits
+        });
+        plan
     }
 
     /// Removes the bytes of a range from the released ranges. Returns their number.
@@ -241,21 +354,18 @@ impl SequentialStream {
     fn includes(&self, range: ByteRange, block_size: u64) -> bool {
         let limit = self.fetched.max(self.next.saturating_add(block_size));
         let goes_on = range.start() >= self.next && range.start() < limit;
-        goes_on || self.pins.iter().any(|parked| parked.overlap(range) > 0)
+        goes_on || self.pins.overlap(range)
     }
 
     /// Moves on to the end of `range`. Also returns the ranges whose pins were released before they were fully read.
     fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (ReadAheadPlan, Vec<Range<u64>>) {
-        let mut pins = self.take_pins(range, block_size);
+        let mut pins = self.pins.take(range, block_size);
         let is_ahead_of_others = range.end() > self.next;
         self.next = self.next.max(range.end());
         self.last_read = Instant::now();
         self.fetched = self.fetched.max(self.next);
 
-        let (passed_bytes, passed) = self.release_passed(limit / 2, &mut pins);
-        if self.pins.is_empty() {
-            self.counted = None;
-        }
+        let (passed_bytes, passed) = self.pins.release_passed(self.next, limit / 2, &mut pins);
 
         if !is_ahead_of_others || self.fetched - self.next > self.window / 2 {
             return (ReadAheadPlan { pins, next: self.next, ..ReadAheadPlan::default() }, passed);
@@ -265,12 +375,35 @@ impl SequentialStream {
         self.window = (self.window * 2).max(range.len().next_multiple_of(block_size)).min(limit);
         let ahead = ByteRange::new(self.fetched, self.next.saturating_add(self.window));
         let ahead = ahead.filter(|ahead| !ahead.is_empty());
-        (ReadAheadPlan { pins, ahead, next: self.next, released: 0 }, passed)
+        (ReadAheadPlan { pins, ahead, next: self.next, ..ReadAheadPlan::default() }, passed)
+    }
+}
+
+impl ChunksAhead {
+    fn new() -> Self {
+        Self { reads: ColumnReads::default(), pins: ParkedPins::default(), last_read: Instant::now() }
+    }
+}
+
+impl ParkedPins {
+    fn is_empty(&self) -> bool {
+        self.pins.is_empty()
+    }
+
+    fn overlap(&self, range: ByteRange) -> bool {
+        self.pins.iter().any(|parked| parked.overlap(range) > 0)
+    }
+
+    fn add(&mut self, pins: Vec<PinnedRange>, quota: &Arc<ReadAheadQuota>) {
+        if !pins.is_empty() {
+            self.pins.extend(pins.into_iter().map(ParkedPin::new));
+            self.counted.get_or_insert_with(|| quota.enter());
+        }
     }
 
     /// Takes the pins that a read needs. A pin with at least one block left to read also stays parked, and so do pins
     /// that the read skips: other requests of the same reader may be in flight.
-    fn take_pins(&mut self, range: ByteRange, block_size: u64) -> Vec<PinnedRange> {
+    fn take(&mut self, range: ByteRange, block_size: u64) -> Vec<PinnedRange> {
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();
         for mut parked in self.pins.drain(..) {
@@ -287,13 +420,19 @@ impl SequentialStream {
         }
 
         self.pins = kept;
+        self.end_if_empty();
         taken
     }
 
-    /// Moves pins that the stream has passed to `released`, oldest first, until the remaining ones hold at most
-    /// `limit` bytes. Returns the bytes of the remaining ones, and the released ranges.
-    fn release_passed(&mut self, limit: u64, released: &mut Vec<PinnedRange>) -> (u64, Vec<Range<u64>>) {
-        let is_passed = |parked: &ParkedPin| parked.pin.end() <= self.next;
+    /// Moves pins before `position` to `released`, oldest first, until the remaining ones hold at most `limit` bytes.
+    /// Returns the bytes of the remaining ones, and the released ranges.
+    fn release_passed(
+        &mut self,
+        position: u64,
+        limit: u64,
+        released: &mut Vec<PinnedRange>,
+    ) -> (u64, Vec<Range<u64>>) {
+        let is_passed = |parked: &ParkedPin| parked.pin.end() <= position;
         let mut held = self.pins.iter().filter(|parked| is_passed(parked)).map(ParkedPin::len).sum::<u64>();
         let mut ranges = Vec::new();
         while held > limit {
@@ -302,7 +441,22 @@ impl SequentialStream {
             ranges.push(parked.pin.start()..parked.pin.end());
             released.push(parked.pin);
         }
+        self.end_if_empty();
         (held, ranges)
+    }
+
+    /// Removes all pins, oldest first, beyond `limit` bytes. Returns the bytes of the remaining ones, the removed
+    /// ones, and their ranges.
+    fn release_oldest(&mut self, limit: u64) -> (u64, Vec<PinnedRange>, Vec<Range<u64>>) {
+        let mut released = Vec::new();
+        let (held, ranges) = self.release_passed(u64::MAX, limit, &mut released);
+        (held, released, ranges)
+    }
+
+    fn end_if_empty(&mut self) {
+        if self.pins.is_empty() {
+            self.counted = None;
+        }
     }
 }
 
@@ -343,7 +497,7 @@ mod tests {
     }
 
     fn note(readers: &Arc<ReadAhead>, object: ObjectHash, start: u64, end: u64) -> Option<(u64, u64)> {
-        let ReadAheadPlan { ahead, next, .. } = readers.note(object, range(start, end));
+        let ReadAheadPlan { ahead, next, .. } = readers.note(object, range(start, end), false);
         let ahead = ahead?;
         readers.park(object, next, ahead.end(), Vec::new());
         Some((ahead.start(), ahead.end()))
@@ -380,10 +534,10 @@ mod tests {
     #[test]
     fn what_was_not_fetched_is_asked_for_again() {
         let readers = read_ahead(60);
-        readers.note(OBJECT, range(0, 10));
-        let asked = readers.note(OBJECT, range(10, 20)).ahead;
+        readers.note(OBJECT, range(0, 10), false);
+        let asked = readers.note(OBJECT, range(10, 20), false).ahead;
         assert_eq!(asked, Some(range(20, 30)));
-        let asked = readers.note(OBJECT, range(20, 30)).ahead;
+        let asked = readers.note(OBJECT, range(20, 30), false).ahead;
         assert_eq!(asked, Some(range(30, 50)));
     }
 
@@ -395,7 +549,7 @@ mod tests {
 
     fn parked(readers: &Arc<ReadAhead>) -> Vec<(u64, u64)> {
         let state = readers.state.lock();
-        let pins = state.objects[&OBJECT].streams.iter().flat_map(|stream| &stream.pins);
+        let pins = state.objects[&OBJECT].streams.iter().flat_map(|stream| &stream.pins.pins);
         pins.map(|parked| (parked.pin.start(), parked.pin.end())).collect()
     }
 
@@ -407,14 +561,14 @@ mod tests {
         readers.park(OBJECT, 10, 100, vec![pin(&budget, 10, 60), pin(&budget, 60, 100)]);
 
         assert_eq!(
-            readers.note(OBJECT, range(60, 70)).pins.len(),
+            readers.note(OBJECT, range(60, 70), false).pins.len(),
             1,
             "two requests of one reader: the later one first"
         );
         assert_eq!(parked(&readers), [(10, 60), (60, 100)]);
-        assert_eq!(readers.note(OBJECT, range(10, 55)).pins.len(), 1);
+        assert_eq!(readers.note(OBJECT, range(10, 55), false).pins.len(), 1);
         assert_eq!(parked(&readers), [(60, 100)], "less than a block is left of the first");
-        readers.note(OBJECT, range(70, 100));
+        readers.note(OBJECT, range(70, 100), false);
         assert_eq!((parked(&readers), budget.used()), (vec![], 0));
     }
 
@@ -426,13 +580,17 @@ mod tests {
         readers.park(OBJECT, 10, 200, (1..20).map(|i| pin(&budget, i * 10, i * 10 + 10)).collect());
 
         assert_eq!(
-            readers.note(OBJECT, range(190, 200)).pins.len(),
+            readers.note(OBJECT, range(190, 200), false).pins.len(),
             14,
             "its own, and 130 bytes beyond 50 behind it"
         );
         assert_eq!((parked(&readers).len(), budget.used()), (5, 50));
-        assert_eq!(readers.note(OBJECT, range(30, 60)).released, 30);
-        assert_eq!(readers.note(OBJECT, range(30, 60)).released, 0, "they are fetched again only once");
+        assert_eq!(readers.note(OBJECT, range(30, 60), false).released, 30);
+        assert_eq!(
+            readers.note(OBJECT, range(30, 60), false).released,
+            0,
+            "they are fetched again only once"
+        );
     }
 
     #[test]

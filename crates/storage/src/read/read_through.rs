@@ -16,7 +16,7 @@ use std::{
 };
 
 use async_recursion::async_recursion as boxed;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
 use parking_lot::{Mutex, RwLock};
@@ -25,12 +25,14 @@ use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, ListRequest, ListedKey, Origin, PageCache,
     RequestOptions, Result,
     object::headers::{CapturedHeaders, ObjectHeaders},
-    origin::{key_of_version, path_of_version},
+    origin::{key_of_version, path_of_version, trace::traced},
     page_cache::PageKey,
     peers::Peers,
     read::{
-        fetch_plan::FetchUrgency,
+        column_reads::{ColumnLayout, MAX_FOOTER},
+        fetch_plan::{FetchUrgency, FirstBytes},
         fetcher::Fetcher,
+        footer_credit::FooterCredit,
         paged::PagedObject,
         pin::PinnedRange,
         read_ahead::ReadAhead,
@@ -41,6 +43,7 @@ use crate::{
         },
     },
     stats::ReadStats,
+    threads::blocking::run_blocking,
     timing::min_interval::MinInterval,
     versions::{ListedObject, ObjectInfo, ObjectInfoCache},
 };
@@ -65,6 +68,8 @@ pub struct ReadOptions {
     /// Route for reads of opened objects ([`OpenObject`](crate::OpenObject)) if the origin is a folder. Default:
     /// through the page cache.
     pub folders: FolderReads,
+    /// Finds the column chunks of files, so that those of the next row group can be fetched together. Default: none.
+    pub layout: Option<Arc<dyn ColumnLayout>>,
 }
 
 /// The route for reads of opened files in a folder.
@@ -85,6 +90,7 @@ impl Default for ReadOptions {
             max_fetch: ByteSize::mib(8),
             read_ahead: ByteSize::mib(32),
             folders: FolderReads::default(),
+            layout: None,
         }
     }
 }
@@ -104,6 +110,7 @@ pub(crate) struct ReadThroughInner {
     /// Set if paths name versions: `VERSION/KEY`.
     reads_versions: bool,
     read_ahead: Arc<ReadAhead>,
+    footer_credit: FooterCredit,
     options: ReadOptions,
     /// Reads object versions that the bucket retains; created on first use.
     object_versions: OnceLock<Option<ReadThrough>>,
@@ -126,6 +133,7 @@ impl ReadThroughInner {
             rules,
             reads_versions: false,
             read_ahead,
+            footer_credit: FooterCredit::default(),
             options,
             object_versions: OnceLock::new(),
             collect_uploads: MinInterval::new(UPLOAD_GC_INTERVAL),
@@ -352,13 +360,13 @@ impl ReadThrough {
         Ok(dropped.len() as u64)
     }
 
-    /// Returns the current description of the object, as fresh as the rules require. `wanted` is the range to be read
-    /// next, if it is certain: if nothing is known about the object, the same request fetches it.
+    /// Returns the current description of the object, as fresh as the rules require. `wanted` are the bytes to be read
+    /// next, if they are certain: if nothing is known about the object, the same request fetches them.
     pub(crate) async fn resolve(
         &self,
         path: &Path,
         at_once: bool,
-        wanted: Option<Range<u64>>,
+        wanted: Option<FirstBytes>,
     ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
         let consistency = if at_once { Consistency::Strict } else { self.inner.consistency_of(path) };
         if let Some(known) = self.fresh(path, consistency) {
@@ -368,7 +376,8 @@ impl ReadThrough {
         let strict = consistency == Consistency::Strict;
         match self.authority(path) {
             Some(authority) => {
-                let known = self.ask_authority(authority, path, strict, wanted).await?;
+                let known =
+                    self.ask_authority(authority, path, strict, wanted.and_then(FirstBytes::range)).await?;
                 Ok((known, Vec::new()))
             }
             None => self.ask_origin(path, strict, wanted).await,
@@ -381,14 +390,24 @@ impl ReadThrough {
         &self,
         path: &Path,
         strict: bool,
-        wanted: Option<Range<u64>>,
+        wanted: Option<FirstBytes>,
     ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
         // Objects seen before, by this or an earlier process, are likely to be cached. Each strict reader sends its
         // own request, but only one of them requests bytes.
-        let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
-        // A donor may have the bytes, but cannot tell the current version, since it is not notified of writes.
-        let wanted = wanted.filter(|range| self.fetcher().fills_from_origin(path, range.start));
-        let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
+        let wanted = wanted.filter(|_| !self.cache().is_recovered());
+        let wanted = wanted.filter(|wanted| match wanted {
+            // A donor may have the bytes, but cannot tell the current version, since it is not notified of writes.
+            FirstBytes::Range(range) => {
+                !range.is_empty() && self.fetcher().fills_from_origin(path, range.start)
+            }
+            // The home of the end of an object depends on its size; a file is described without a request.
+            FirstBytes::Tail { .. } => !self.is_clustered() && !self.origin().is_folder(),
+        });
+        let opening = wanted.and_then(|wanted| {
+            let in_use = self.versions().in_use.begin_alone(path)?;
+            let is_tail = matches!(wanted, FirstBytes::Tail { .. });
+            (!is_tail || self.inner.footer_credit.spend()).then_some((wanted, in_use))
+        });
 
         // Filled if it was this caller that sent the request.
         let opened: Arc<Mutex<Vec<PinnedRange>>> = Arc::default();
@@ -398,8 +417,8 @@ impl ReadThrough {
             let opened = opened.clone();
             let clustered = self.is_clustered().then(|| (self.clone(), path.clone()));
             let question = match opening {
-                Some((range, in_use)) => async move {
-                    let (known, pins) = fetcher.open(path, range, in_use).await?;
+                Some((wanted, in_use)) => async move {
+                    let (known, pins) = fetcher.open(path, wanted, in_use).await?;
                     *opened.lock() = pins;
                     Ok(known)
                 }
@@ -429,6 +448,11 @@ impl ReadThrough {
         outdated.extend(self.versions().take_displaced());
         outdated.retain(|known| known.is_kept());
         self.notify_holders(&outdated).await;
+    }
+
+    /// Records that the footer of a file is read.
+    pub(crate) fn note_footer_read(&self) {
+        self.inner.footer_credit.earn();
     }
 
     /// Returns the consistency required for the object.
@@ -461,7 +485,7 @@ impl ReadThrough {
         }
 
         let mut at_once = false;
-        let wanted = first_bytes(&options);
+        let wanted = first_bytes(path, &options);
         for _ in 0..MAX_OPEN_ATTEMPTS {
             let (known, pins) = self.resolve(path, at_once, wanted.clone()).await?;
             if let Err(error) = options.check_preconditions(&known.meta) {
@@ -507,11 +531,21 @@ impl ReadThrough {
         let layout = self.cache().layout();
         let object = PagedObject { known: known.clone(), hash, layout, asked_as: None };
 
-        let continuation = inner.read_ahead.note(hash, range);
+        if range.end() == object.size() && FirstBytes::of_footer(&known.path).is_some() {
+            self.note_footer_read();
+        }
+        let column_layout = self.layout_of(&known.path);
+        let continuation = inner.read_ahead.note(hash, range, column_layout.is_some());
         let mut reader =
             RangeReader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
         reader.adopt(continuation.pins.into_iter().chain(pins));
 
+        if let Some(column_layout) = column_layout.filter(|_| continuation.wants_footer) {
+            self.find_chunks(&object, column_layout);
+        }
+        if !continuation.chunks.is_empty() {
+            self.fetch_chunks(&object, &mut reader, range, continuation.chunks);
+        }
         reader.start();
 
         if continuation.released > 0 && reader.has_missed() {
@@ -525,6 +559,68 @@ impl ReadThrough {
         let first = reader.next().await?;
         let stream = reader.into_stream(first).map_err(object_store::Error::from).boxed();
         Ok(answer(known, range.into(), stream))
+    }
+
+    fn layout_of(&self, path: &Path) -> Option<&Arc<dyn ColumnLayout>> {
+        let layout = self.inner.options.layout.as_ref()?;
+        (path.extension() == Some(layout.extension())).then_some(layout)
+    }
+
+    /// Finds the column chunks of a file, in the background, if its footer is in memory.
+    fn find_chunks(&self, object: &PagedObject, layout: &Arc<dyn ColumnLayout>) {
+        let read_ahead = self.inner.read_ahead.clone();
+        let hash = object.hash;
+        let size = object.size();
+        let end = self.resident(object, size.saturating_sub(layout.end_len())..size);
+        let Some(len) = end.map(|end| layout.footer_len(&end)) else { return read_ahead.miss_footer(hash) };
+        let Some(len) = len.filter(|len| *len <= size.min(MAX_FOOTER)) else {
+            return read_ahead.find_chunks(hash, None);
+        };
+
+        let Some(footer) = self.resident(object, size - len..size) else {
+            return read_ahead.miss_footer(hash);
+        };
+        let layout = layout.clone();
+        tokio::spawn(traced(async move {
+            let groups = run_blocking(move || layout.chunks(&footer)).await;
+            read_ahead.find_chunks(hash, groups.ok().flatten());
+        }));
+    }
+
+    /// Returns the bytes of a range if all of them are in memory.
+    fn resident(&self, object: &PagedObject, Range { start, end }: Range<u64>) -> Option<Bytes> {
+        let mut bytes = BytesMut::new();
+        let mut position = start;
+        while position < end {
+            let (_, part) = self.fetcher().resident(object, position..end)?;
+            position += part.len() as u64;
+            bytes.extend_from_slice(&part);
+        }
+        Some(bytes.freeze())
+    }
+
+    /// Fetches a range that is not in memory together with column chunks that are likely to be read next.
+    fn fetch_chunks(
+        &self,
+        object: &PagedObject,
+        reader: &mut RangeReader,
+        range: ByteRange,
+        mut chunks: Vec<Range<u64>>,
+    ) {
+        let fetcher = &self.inner.fetcher;
+        if fetcher.first_not_in_memory(object, range.into()).is_none() {
+            return;
+        }
+
+        chunks.push(range.into());
+        let pins = fetcher.pin_or_fetch_ranges(object, &chunks);
+        chunks.pop();
+
+        let is_later =
+            |pin: &PinnedRange| chunks.iter().any(|chunk| chunk.start < pin.end() && pin.start() < chunk.end);
+        let (later, now): (Vec<_>, Vec<_>) = pins.into_iter().partition(is_later);
+        reader.adopt(later.iter().map(PinnedRange::share).chain(now));
+        self.inner.read_ahead.park_chunks(object.hash, later);
     }
 
     /// Fetches the bytes after a reader at `next`. Does not pin a run that is already in memory.
@@ -611,19 +707,20 @@ fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) -> bool {
     were_any
 }
 
-/// Returns the bytes that a request will read from an object of any size; `None` if that depends on its size, or if
-/// the request may read none.
-fn first_bytes(options: &GetOptions) -> Option<Range<u64>> {
+/// Returns the bytes that the sender of a request will read first; `None` if that depends on the object's size, or
+/// if it may read none.
+fn first_bytes(path: &Path, options: &GetOptions) -> Option<FirstBytes> {
     let conditional = options.if_match.is_some()
         || options.if_none_match.is_some()
         || options.if_modified_since.is_some()
         || options.if_unmodified_since.is_some();
     match &options.range {
-        _ if conditional || options.head => None,
-        None => Some(0..u64::MAX),
-        Some(GetRange::Bounded(range)) => Some(range.clone()),
-        Some(GetRange::Offset(start)) => Some(*start..u64::MAX),
-        Some(GetRange::Suffix(_)) => None,
+        _ if conditional => None,
+        _ if options.head => FirstBytes::of_footer(path),
+        None => Some(FirstBytes::Range(0..u64::MAX)),
+        Some(GetRange::Bounded(range)) => Some(FirstBytes::Range(range.clone())),
+        Some(GetRange::Offset(start)) => Some(FirstBytes::Range(*start..u64::MAX)),
+        Some(GetRange::Suffix(len)) => Some(FirstBytes::Tail { at_least: *len }),
     }
 }
 

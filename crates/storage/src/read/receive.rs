@@ -34,7 +34,9 @@ impl Fetcher {
             // Fetch from the origin, not from peers: requests from peers may have joined this flight, since it was
             // started as one that asks no peer.
             let route = self.route(&object, object.offset(expected.page)).without_peers();
-            return self.fetch(object, FetchRun { pieces: vec![expected], route }, None).await;
+            let fetch = self.fetch(object, FetchRun { pieces: vec![expected], route }, None);
+            // Boxed, so that reads from disk do not move the large future of a fetch.
+            return Box::pin(fetch).await;
         };
 
         self.counters.bytes_disk.add(bytes.len() as u64);
@@ -144,8 +146,9 @@ impl Fetcher {
             }
         };
 
-        // The response to a request that was sent before the size was known may contain more bytes than there was
-        // memory for.
+        // The response to a request that was sent before the size was known may begin within a block, and contain
+        // more bytes than there was memory for.
+        let mut unneeded = start.saturating_sub(answer.range.start) as usize;
         let brings_more = answer.range.end > end;
         let mut chunks = match answer.payload {
             GetResultPayload::File(file, _) => return self.read_file(pieces, file).await,
@@ -162,6 +165,9 @@ impl Fetcher {
         };
 
         while let Some(mut chunk) = self.next_chunk(path, retry_state, &mut chunks).await? {
+            let skipped = chunk.split_to(unneeded.min(chunk.len())).len();
+            unneeded -= skipped;
+            self.counters.bytes_origin.add(skipped as u64);
             let missing = (end - pieces.position()) as usize;
             if brings_more {
                 chunk.truncate(missing);

@@ -10,6 +10,7 @@ use crate::{
     ByteRange, Error, ReadThrough, Result,
     peers::PeerSource,
     read::{
+        fetch_plan::FirstBytes,
         paged::PagedObject,
         reader::RangeReader,
         requests::to_peers::{FetchRoute, PeerMiss, PeerRequests},
@@ -43,7 +44,7 @@ impl ReadThrough {
     }
 
     async fn warm_homes(&self, cluster: &PeerRequests, path: &Path, at_once: bool) -> Result<u64> {
-        let (known, _first) = self.resolve(path, at_once, Some(0..u64::MAX)).await?;
+        let (known, _first) = self.resolve(path, at_once, Some(FirstBytes::Range(0..u64::MAX))).await?;
         let Some(hash) = known.hash else { return self.warm_here(path).await };
         let object = PagedObject { known, hash, layout: self.cache().layout(), asked_as: None };
 

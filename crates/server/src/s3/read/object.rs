@@ -17,6 +17,7 @@ use s3s::{
     dto::{self, ETag, ETagCondition, StreamingBlob, Timestamp, TimestampFormat},
     s3_error,
 };
+use stylobate_storage::ObjectHeaders;
 
 use super::{
     body::ObjectBody,
@@ -114,6 +115,12 @@ impl ObjectRead<'_> {
             opened = read::open(reader, &path, &wanted, &conditions).await?;
         }
 
+        let with_checksums = asks_for_checksums(self.headers);
+        let has_checksums = opened.headers.as_ref().is_none_or(ObjectHeaders::has_all_checksums);
+        if self.is_head && asks_origin && with_checksums && !has_checksums {
+            return Ok(None);
+        }
+
         let size = opened.result.meta.size;
         if wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
@@ -122,8 +129,7 @@ impl ObjectRead<'_> {
             let range = &opened.result.range;
             self.bucket.hot_keys().record(path.as_ref(), range.end - range.start);
         }
-        let mut answer =
-            respond(opened, &wanted, path.as_ref(), self.is_head, asks_for_checksums(self.headers));
+        let mut answer = respond(opened, &wanted, path.as_ref(), self.is_head, with_checksums);
 
         for (parameter, name) in OVERRIDES {
             if let Some(value) = self.query.get(parameter) {

@@ -25,7 +25,7 @@ use crate::{
     Consistency, Error, ReadThrough, Result,
     origin::trace::traced,
     peers::{ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerError, PeerId},
-    read::requests::to_peers::PeerRequests,
+    read::{fetch_plan::FirstBytes, requests::to_peers::PeerRequests},
     versions::{ListedObject, ObjectInfo, holders::VersionHolders},
 };
 
@@ -115,7 +115,7 @@ impl ReadThrough {
             Some(known) => known,
             None => {
                 let strict = request.is_strict || rule == Consistency::Strict;
-                let question = self.ask_origin(&path, strict, request.wanted);
+                let question = self.ask_origin(&path, strict, request.wanted.map(FirstBytes::Range));
                 match tokio::time::timeout(cluster.own_deadlines().describe, question).await {
                     Ok(Ok((known, _fetched))) => known,
                     Ok(Err(Error::NotFound { .. })) => return Err(PeerError::NotFound),
