@@ -95,6 +95,14 @@ impl ColumnReads {
         };
     }
 
+    /// Returns whether a chunk begins at `offset`.
+    pub(crate) fn begins_chunk(&self, offset: u64) -> bool {
+        match self {
+            Self::Known(reads) => reads.by_start.binary_search_by_key(&offset, |chunk| chunk.start).is_ok(),
+            Self::Unknown { .. } | Self::None => false,
+        }
+    }
+
     /// Records a read. Returns the chunks that are likely to be read next, if this read begins a row group.
     pub(crate) fn note(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
         match self {
@@ -170,7 +178,8 @@ impl ChunkReads {
             let (group, column) = (group as usize, column as usize);
             // A read of a small part of a chunk says little about the rest.
             let chunk = self.groups.get(group).and_then(|chunks| chunks.get(column));
-            if !chunk.is_some_and(|chunk| range.end - chunk.start >= (chunk.end - chunk.start).div_ceil(2)) {
+            let half = |chunk: &Range<u64>| (chunk.end - chunk.start).div_ceil(2);
+            if chunk.is_none_or(|chunk| range.end - chunk.start < half(chunk)) {
                 continue;
             }
 
@@ -318,7 +327,9 @@ mod tests {
         assert!(reads.begin_search());
         assert!(!reads.begin_search(), "one search at a time");
         reads.note(&chunk(0, 2));
+        assert!(!reads.begins_chunk(chunk(0, 1).start));
         reads.find(Some(groups()));
+        assert!(reads.begins_chunk(chunk(0, 1).start) && !reads.begins_chunk(chunk(0, 1).start + 1));
         assert_eq!(reads.note(&chunk(1, 1)), [chunk(1, 2)]);
         assert!(!reads.begin_search());
     }

@@ -302,6 +302,10 @@ impl ObjectReaders {
         chunks.last_read = Instant::now();
         plan.pins.extend(chunks.pins.take(range, block_size));
         plan.wants_footer = chunks.reads.begin_search();
+        if chunks.reads.begins_chunk(range.start()) {
+            // A reader of chunks does not go on to the next column, only because it comes next in the file.
+            plan.ahead = None;
+        }
         let predicted = chunks.reads.note(&range.into());
         if predicted.is_empty() || self.debt > 0 {
             return plan;
