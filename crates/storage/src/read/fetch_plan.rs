@@ -33,7 +33,7 @@ const CONCURRENT_OPENS: u64 = 64;
 /// Maximum bytes of a merged request.
 const MAX_MERGED: u64 = 16 << 20;
 
-/// The bytes that a reader will need first of an object of which nothing is known.
+/// The bytes that the first reader of an unknown object needs.
 #[derive(Clone, Debug)]
 pub(crate) enum FirstBytes {
     Range(Range<u64>),
@@ -455,11 +455,12 @@ impl Fetcher {
         drop(opening);
         let object = PagedObject { known: Arc::new(known.clone()), hash, layout, asked_as: None };
         // The end of an object may begin within a block.
-        let whole_blocks = answer.range.start.next_multiple_of(layout.block)..answer.range.end;
-        if whole_blocks.is_empty() {
+        let first_block = answer.range.start.checked_next_multiple_of(layout.block);
+        let Some(start) = first_block.filter(|start| *start < answer.range.end) else {
             return Ok((known, Vec::new()));
-        }
-        let route = self.route(&object, whole_blocks.start).without_peers();
+        };
+        let whole_blocks = start..answer.range.end;
+        let route = self.route(&object, start).without_peers();
         let (pieces, pins) = self.expect(&object, whole_blocks);
         if !pieces.is_empty() {
             tokio::spawn(traced(self.fetch(object, FetchRun { pieces, route }, Some(answer))));
