@@ -34,8 +34,9 @@ PARTS = {
         "authors published, for files of\nfull size, on AWS c5.xlarge against S3: context, not a comparison.")),
     "queries": (queries, "TPC-H's 22 queries, each engine from local files, the slow origin and a node", lambda r: (
         f"Scale {r['scale']:g}. The origin waits {r['delay_ms']} ms before each answer and sends "
-        f"{r['megabytes_per_second']} MB/s per connection. Each query has\na new connection of the engine and, cold, "
-        f"a new node of {r['memory']}; warm is its second run. {r['rounds']} rounds; medians; sums of all queries.\n"
+        f"{r['megabytes_per_second']} MB/s per connection. Each query has\na new process of the engine and, cold, "
+        f"a new node of {r['memory']}; warm is its second run. nginx: the same files by sendfile.\n"
+        f"{r['rounds']} rounds; medians; sums of all queries.\n"
         "Bytes and requests (GET and HEAD) are those that the origin answered. pyarrow.dataset: the scans of the "
         "queries, without the joins.")),
     "clients": (clients, "TPC-H's 22 queries by DuckDB, several clients at once", lambda r: (

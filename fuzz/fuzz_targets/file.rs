@@ -1,13 +1,17 @@
 //! Any bytes as a Parquet or ORC file: inspected, and scanned whole, as dictionaries, filtered, and without memory.
+//! Their end as the footer from which a node learns where column chunks lie.
 #![no_main]
 
 use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path};
-use stylobate_columnar::{Cache, Dictionaries, Error, Predicate, ScanRequest, Source, inspect};
+use stylobate_columnar::{
+    Cache, Dictionaries, Error, Predicate, ScanRequest, Source, inspect, parquet::ParquetLayout,
+};
 use stylobate_storage::{
-    ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
+    ByteSize, CacheOptions, ColumnLayout, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions,
+    ReadThrough,
 };
 use tokio::runtime::Runtime;
 
@@ -44,8 +48,22 @@ fn check<T>(answer: Result<T, Error>) -> Option<T> {
     answer.ok()
 }
 
+/// Returns the last `len` bytes, if there are as many.
+fn tail(data: &[u8], len: u64) -> Option<&[u8]> {
+    data.len().checked_sub(usize::try_from(len).ok()?).and_then(|start| data.get(start..))
+}
+
+/// Finds the column chunks, which must not be reversed.
+fn find_chunks(data: &[u8]) -> Option<()> {
+    let footer_len = ParquetLayout.footer_len(tail(data, ParquetLayout.end_len())?)?;
+    let groups = ParquetLayout.chunks(tail(data, footer_len)?)?;
+    assert!(groups.iter().flatten().all(|chunk| chunk.start <= chunk.end));
+    Some(())
+}
+
 fuzz_target!(|data: &[u8]| {
     let bench = bench();
+    find_chunks(data);
     let path = Path::from("file");
     // Another part of the work each time, by what the bytes happen to be.
     let turn =

@@ -279,6 +279,49 @@ async fn the_columns_of_the_next_row_group_are_fetched_together() {
 }
 
 #[tokio::test]
+async fn row_groups_that_follow_are_fetched_ahead_of_a_reader_that_skips_none() {
+    let bench = columnar_bench(ByteSize::mib(256), ByteSize::mib(32)).await;
+    let data = columnar_file(12);
+    let path = bench.put("a.parquet", data.clone()).await;
+    read_footer(&bench, &path).await;
+    read_columns(&bench, &data, &path, 0..2, &[1, 6]).await;
+    nothing_in_flight(&bench).await;
+    assert_eq!(bench.origin.gets(), 5, "{:?}", bench.origin.ranges.lock());
+
+    read_columns(&bench, &data, &path, 2..4, &[1, 6]).await;
+    nothing_in_flight(&bench).await;
+    assert_eq!(bench.origin.gets(), 5 + 4 * 2, "two more row groups: {:?}", bench.origin.ranges.lock());
+    assert_eq!(bench.cache.stats().ahead_used, 4 * CHUNK);
+
+    // Chunks in memory are not fetched ahead again, however often they are read.
+    read_columns(&bench, &data, &path, 4..12, &[1, 6]).await;
+    nothing_in_flight(&bench).await;
+    assert_eq!(bench.origin.gets(), 5 + 10 * 2);
+    for _ in 0..2 {
+        read_columns(&bench, &data, &path, 0..12, &[1, 6]).await;
+        assert_eq!((bench.origin.gets(), bench.cache.stats().ahead_used), (5 + 10 * 2, 0));
+    }
+}
+
+#[tokio::test]
+async fn row_groups_read_at_once_announce_those_that_follow() {
+    let bench = columnar_bench(ByteSize::mib(256), ByteSize::mib(32)).await;
+    let data = columnar_file(12);
+    let path = bench.put("a.parquet", data.clone()).await;
+    *bench.origin.latency.lock() = Duration::from_millis(50);
+    read_footer(&bench, &path).await;
+    let reads = [2, 0, 3, 1].map(|group| read_columns(&bench, &data, &path, group..group + 1, &[4]));
+    futures::future::join_all(reads).await;
+    nothing_in_flight(&bench).await;
+
+    let before = bench.origin.gets();
+    read_columns(&bench, &data, &path, 4..6, &[4]).await;
+    nothing_in_flight(&bench).await;
+    let asked = bench.origin.gets() - before;
+    assert_eq!(asked, 3, "for row groups 6 to 8: {:?}", bench.origin.ranges.lock());
+}
+
+#[tokio::test]
 async fn columns_are_not_predicted_without_read_ahead_or_footer() {
     for (read_ahead, has_footer) in [(ByteSize::bytes(0), true), (ByteSize::mib(32), false)] {
         let bench = columnar_bench(ByteSize::mib(256), read_ahead).await;

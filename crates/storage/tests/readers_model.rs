@@ -25,8 +25,8 @@ use object_store::{
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use stylobate_storage::{
-    ByteSize, CacheOptions, Consistency, ConsistencyRules, OpenObject, Origin, PageCache, ReadOptions,
-    ReadThrough,
+    ByteSize, CacheOptions, ColumnLayout, Consistency, ConsistencyRules, OpenObject, Origin, PageCache,
+    ReadOptions, ReadThrough,
 };
 use support::{Counting, Fault, noise, quick};
 use tokio::task::JoinSet;
@@ -34,6 +34,11 @@ use tokio::task::JoinSet;
 const MAX_SIZE: usize = 600_000;
 const OBJECTS: u8 = 3;
 const STREAMS: usize = 6;
+/// The object that is a file with column chunks, and their number and size.
+const COLUMNAR: u8 = OBJECTS - 1;
+const GROUPS: usize = 8;
+const COLUMNS: usize = 5;
+const CHUNK: usize = 13_000;
 
 /// Parked readers are released 5 seconds after their last read, by a search that runs once per second.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
@@ -42,6 +47,32 @@ static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(4 << 20, 5));
 
 /// One version of one object: its path and ETag.
 type Version = (String, Option<String>);
+
+/// The column chunks of [`COLUMNAR`], whose last ones lie beyond the end of most versions.
+#[derive(Debug)]
+struct FixedChunks;
+
+impl ColumnLayout for FixedChunks {
+    fn extension(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn end_len(&self) -> u64 {
+        4
+    }
+
+    fn footer_len(&self, _: &[u8]) -> Option<u64> {
+        Some(100)
+    }
+
+    fn chunks(&self, _: &[u8]) -> Option<Vec<Vec<Range<u64>>>> {
+        let chunk = |group, column| {
+            let start = (group * COLUMNS + column) * CHUNK;
+            start as u64..(start + CHUNK) as u64
+        };
+        Some((0..GROUPS).map(|group| (0..COLUMNS).map(|column| chunk(group, column)).collect()).collect())
+    }
+}
 
 /// Blocks that the origin is sending, and those requested so far.
 #[derive(Debug, Default)]
@@ -72,6 +103,16 @@ struct ActiveBlocks {
 impl ActiveBlocks {
     fn start(log: &Arc<Mutex<FetchLog>>, version: Version, block: u64, range: Range<u64>) -> Self {
         let blocks = range.start / block..range.end.div_ceil(block);
+        Self::log(log, version, block, blocks)
+    }
+
+    /// The end of an object of unknown size may begin within a block, whose part of it is not kept.
+    fn start_suffix(log: &Arc<Mutex<FetchLog>>, version: Version, block: u64, range: Range<u64>) -> Self {
+        let end = range.end.div_ceil(block);
+        Self::log(log, version, block, range.start.div_ceil(block).min(end)..end)
+    }
+
+    fn log(log: &Arc<Mutex<FetchLog>>, version: Version, block: u64, blocks: Range<u64>) -> Self {
         let mut logged = log.lock();
         for number in blocks.clone() {
             let key = (version.clone(), number);
@@ -139,7 +180,11 @@ impl ObjectStore for Logging {
         let is_refused = options.if_match.is_some() && options.if_match != now.e_tag;
         let asked = if is_refused { 0..0 } else { asked };
         let version = (location.to_string(), now.e_tag);
-        let mut active = ActiveBlocks::start(&self.log, version, self.block, asked);
+        let start = match options.range {
+            Some(GetRange::Suffix(_)) => ActiveBlocks::start_suffix,
+            _ => ActiveBlocks::start,
+        };
+        let mut active = start(&self.log, version, self.block, asked);
 
         let result = self.inner.get_opts(location, options).await?;
         let (meta, range, attributes) =
@@ -233,6 +278,13 @@ enum Read {
         count: usize,
         pause_ms: u64,
     },
+    /// Reads column chunks of one row group after another.
+    Columns {
+        first_group: usize,
+        groups: usize,
+        columns: Vec<usize>,
+        pause_ms: u64,
+    },
     GetRanges(u8, Vec<(usize, usize)>),
     Opened(u8, Vec<(usize, usize)>),
     OpenedWhole(u8),
@@ -274,6 +326,9 @@ fn read() -> impl Strategy<Value = Read> {
         4 => (object.clone(), 0..MAX_SIZE, 1..200_000_usize).prop_map(|(o, s, l)| Read::Range(o, s, l)),
         4 => (object.clone(), 0..MAX_SIZE, 1..40_000_usize, 2..12_usize, 0..50_u64).prop_map(
             |(object, start, len, count, pause_ms)| Read::InOrder { object, start, len, count, pause_ms }
+        ),
+        4 => (0..GROUPS, 1..=GROUPS, prop::collection::vec(0..COLUMNS, 1..4), 0..50_u64).prop_map(
+            |(first_group, groups, columns, pause_ms)| Read::Columns { first_group, groups, columns, pause_ms }
         ),
         2 => (object.clone(), ranges()).prop_map(|(o, ranges)| Read::GetRanges(o, ranges)),
         2 => (object.clone(), ranges()).prop_map(|(o, ranges)| Read::Opened(o, ranges)),
@@ -392,6 +447,16 @@ impl Shared {
                     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                 }
             }
+            Read::Columns { first_group, groups, columns, pause_ms } => {
+                for group in first_group..(first_group + groups).min(GROUPS) {
+                    for column in &columns {
+                        let start = (group * COLUMNS + column) * CHUNK;
+                        let Some(get) = self.get(COLUMNAR, start, CHUNK).await else { return };
+                        get.take_all().await;
+                    }
+                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                }
+            }
             Read::GetRanges(object, ranges) => {
                 let Some(ranges) = self.ranges(object, &ranges).await else { return };
                 let read = self.store.get_ranges(&path(object), &ranges).await;
@@ -478,6 +543,7 @@ impl World {
         let options = ReadOptions {
             max_fetch: ByteSize::bytes(setup.max_fetch),
             read_ahead: ByteSize::bytes(setup.read_ahead),
+            layout: Some(Arc::new(FixedChunks)),
             ..quick()
         };
         let store = ReadThrough::new(
@@ -574,7 +640,11 @@ impl World {
         self.join_spawned().await;
         self.streams.clear();
         let idle = async {
-            while self.cache.stats().ahead_used > 0 || self.shared.store.stats().in_flight > 0 {
+            // Requests that describe an object hold memory, too, and go on if their reader is cancelled.
+            while self.cache.stats().ahead_used > 0
+                || self.shared.store.stats().in_flight > 0
+                || self.cache.budget().used() > self.cache.stats().memory_used
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -604,7 +674,8 @@ impl World {
 }
 
 fn path(object: u8) -> Path {
-    Path::from(format!("o{object}"))
+    let extension = if object == COLUMNAR { ".parquet" } else { "" };
+    Path::from(format!("o{object}{extension}"))
 }
 
 /// Runs the steps with a paused clock: timers fire in order, and immediately.

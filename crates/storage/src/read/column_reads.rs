@@ -1,7 +1,8 @@
 //! Predicts the column chunks that a reader of a file will want of a row group, from those that were read of others.
 //!
-//! Engines read a few columns of one row group after another, often one chunk per request. Once the chunks of two row
-//! groups were read, the first read of a chunk of another row group announces the rest: they are fetched together.
+//! Engines read a few columns of one row group after another, often one chunk per request. Once the chunks of a row
+//! group were read, the first read of a chunk of another row group announces the rest: they are fetched together. A
+//! reader that goes from each row group to the next announces those that follow.
 
 use std::{collections::VecDeque, fmt, mem::take, ops::Range};
 
@@ -29,6 +30,8 @@ const MAX_CHUNKS: usize = 1 << 14;
 const RECENT_GROUPS: usize = 32;
 /// Number of row groups that are presumed to be read at the moment. A column that was not read of them may follow.
 const GROUPS_IN_PROGRESS: usize = 2;
+/// Maximum row groups that are announced beyond the one that is read.
+const MAX_FOLLOWING: usize = 4;
 /// Maximum reads that are remembered until the column chunks are known.
 const MAX_EARLY: usize = 64;
 /// Number of reads of a file whose footer is not in memory, after which it is not looked for again.
@@ -103,17 +106,27 @@ impl ColumnReads {
         }
     }
 
-    /// Records a read. Returns the chunks that are likely to be read next, if this read begins a row group.
-    pub(crate) fn note(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
+    /// Records a read. Returns the other chunks of a row group that are likely to be read, if this read begins the
+    /// row group.
+    pub(crate) fn note(&mut self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         match self {
             Self::Known(reads) => reads.note(range),
             Self::Unknown { early, .. } => {
                 if early.len() < MAX_EARLY {
                     early.push(range.clone());
                 }
-                Vec::new()
+                None
             }
-            Self::None => Vec::new(),
+            Self::None => None,
+        }
+    }
+
+    /// Returns the chunks that are likely to be read of each of the next row groups; none if the row groups are not
+    /// read one after another.
+    pub(crate) fn following(&self) -> Vec<Vec<Range<u64>>> {
+        match self {
+            Self::Known(reads) => reads.following(),
+            Self::Unknown { .. } | Self::None => Vec::new(),
         }
     }
 }
@@ -167,13 +180,13 @@ impl ChunkReads {
     }
 
     /// Records a read. Returns the chunks of row groups that it begins, as far as they are predicted and not part of
-    /// the read.
-    fn note(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
+    /// the read; `None` if it begins none.
+    fn note(&mut self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let first = self.by_start.partition_point(|chunk| chunk.start < range.start);
         let read: Vec<ChunkPosition> =
             self.by_start.iter().skip(first).take_while(|chunk| chunk.start < range.end).copied().collect();
 
-        let mut predicted = Vec::new();
+        let mut predicted: Option<Vec<Range<u64>>> = None;
         for ChunkPosition { group, column, .. } in read {
             let (group, column) = (group as usize, column as usize);
             // A read of a small part of a chunk says little about the rest.
@@ -190,7 +203,7 @@ impl ChunkReads {
             }
             if let Some(is_visited) = self.is_visited.get_mut(group).filter(|is_visited| !**is_visited) {
                 *is_visited = true;
-                predicted.extend(self.predict(group));
+                predicted.get_or_insert_default().extend(self.predict(group));
                 self.begin(group);
             }
             if let Some(is_read) = self.reads_of(group).and_then(|reads| reads.is_read.get_mut(column)) {
@@ -198,8 +211,23 @@ impl ChunkReads {
             }
         }
 
+        let mut predicted = predicted?;
         predicted.retain(|chunk| chunk.start < range.start || chunk.end > range.end);
-        predicted
+        Some(predicted)
+    }
+
+    /// Returns the predicted chunks of each row group after the last one that was begun: the more row groups were
+    /// begun without a gap, the more follow.
+    fn following(&self) -> Vec<Vec<Range<u64>>> {
+        let end = self.is_visited.iter().rposition(|is_visited| *is_visited).map_or(0, |last| last + 1);
+        let visited = self.is_visited.iter().take(end).rev().take_while(|is_visited| **is_visited).count();
+        if visited <= GROUPS_IN_PROGRESS {
+            return Vec::new();
+        }
+
+        let count = (visited / 2).min(MAX_FOLLOWING);
+        let groups = end..end.saturating_add(count).min(self.groups.len());
+        groups.map(|group| self.predict(group)).collect()
     }
 
     fn reads_of(&mut self, group: usize) -> Option<&mut GroupReads> {
@@ -266,12 +294,12 @@ mod tests {
     fn the_first_chunk_of_a_row_group_announces_the_columns_that_were_read_of_others() {
         let mut reads = known();
         for column in [4, 6, 5] {
-            assert!(reads.note(&chunk(0, column)).is_empty(), "nothing is known yet");
+            assert!(reads.note(&chunk(0, column)).is_none_or(|others| others.is_empty()), "nothing is known yet");
         }
-        assert_eq!(reads.note(&chunk(1, 4)), [chunk(1, 5), chunk(1, 6)]);
-        assert!(reads.note(&chunk(1, 6)).is_empty(), "only once");
-        assert_eq!(reads.note(&chunk(7, 4)), [chunk(7, 5), chunk(7, 6)]);
-        assert_eq!(reads.note(&(chunk(3, 4).start..chunk(3, 6).end)), [], "all of them are read");
+        assert_eq!(reads.note(&chunk(1, 4)), Some(vec![chunk(1, 5), chunk(1, 6)]));
+        assert_eq!(reads.note(&chunk(1, 6)), None, "only once");
+        assert_eq!(reads.note(&chunk(7, 4)), Some(vec![chunk(7, 5), chunk(7, 6)]));
+        assert_eq!(reads.note(&(chunk(3, 4).start..chunk(3, 6).end)), Some(vec![]), "all of them are read");
     }
 
     #[test]
@@ -280,8 +308,8 @@ mod tests {
         reads.note(&chunk(0, 1));
         reads.note(&chunk(1, 1));
         reads.note(&chunk(0, 2));
-        assert_eq!(reads.note(&chunk(2, 1)), [chunk(2, 2)], "group 1 follows");
-        assert_eq!(reads.note(&chunk(3, 1)), [chunk(3, 2)]);
+        assert_eq!(reads.note(&chunk(2, 1)), Some(vec![chunk(2, 2)]), "group 1 follows");
+        assert_eq!(reads.note(&chunk(3, 1)), Some(vec![chunk(3, 2)]));
     }
 
     #[test]
@@ -289,7 +317,7 @@ mod tests {
         let mut reads = known();
         reads.note(&chunk(0, 1));
         reads.note(&chunk(0, 2));
-        let predicted: Vec<usize> = (1..10).map(|group| reads.note(&chunk(group, 1)).len()).collect();
+        let predicted: Vec<usize> = (1..10).map(|group| reads.note(&chunk(group, 1)).unwrap().len()).collect();
         assert_eq!(
             predicted,
             [1, 1, 1, 1, 0, 0, 0, 0, 0],
@@ -304,9 +332,9 @@ mod tests {
             reads.note(&chunk(group, 1));
             reads.note(&chunk(group, 2));
         }
-        assert!(reads.note(&chunk(0, 1)).is_empty());
+        assert_eq!(reads.note(&chunk(0, 1)), Some(vec![]));
         reads.note(&chunk(0, 7));
-        assert_eq!(reads.note(&chunk(1, 1)), [chunk(1, 7)]);
+        assert_eq!(reads.note(&chunk(1, 1)), Some(vec![chunk(1, 7)]));
     }
 
     #[test]
@@ -315,22 +343,48 @@ mod tests {
         reads.note(&chunk(0, 1));
         reads.note(&chunk(0, 2));
         for range in [0..4, 104 + 10..104 + 14, 104 + 11..104 + 20, 5_000..6_000] {
-            assert!(reads.note(&range).is_empty(), "{range:?}");
+            assert_eq!(reads.note(&range), None, "{range:?}");
         }
-        assert_eq!(reads.note(&(104 + 10..104 + 15)), [chunk(1, 1), chunk(1, 2)], "the rest of it, too");
+        assert_eq!(reads.note(&(104 + 10..104 + 15)), Some(vec![chunk(1, 1), chunk(1, 2)]), "the rest of it, too");
+    }
+
+    #[test]
+    fn a_reader_of_one_row_group_after_another_announces_those_that_follow() {
+        let mut reads = known();
+        let following: Vec<_> = (0..10)
+            .map(|group| {
+                reads.note(&(chunk(group, 4).start..chunk(group, 5).end));
+                reads.following()
+            })
+            .collect();
+        let counts: Vec<usize> = following.iter().map(Vec::len).collect();
+        assert_eq!(counts, [0, 0, 1, 2, 2, 3, 3, 2, 1, 0]);
+        assert_eq!(following[3], [[chunk(4, 4), chunk(4, 5)], [chunk(5, 4), chunk(5, 5)]]);
+    }
+
+    #[test]
+    fn row_groups_read_in_any_order_are_followed_once_no_gap_is_left() {
+        let mut reads = known();
+        let mut following = |group| {
+            reads.note(&chunk(group, 1));
+            reads.following()
+        };
+        assert!([2, 4, 1].into_iter().all(|group| following(group).is_empty()));
+        assert_eq!(following(3), [[chunk(5, 1)], [chunk(6, 1)]]);
+        assert!(following(8).is_empty(), "row group 7 is skipped");
     }
 
     #[test]
     fn reads_before_the_chunks_are_known_count() {
         let mut reads = ColumnReads::default();
-        assert!(reads.note(&chunk(0, 1)).is_empty());
+        assert_eq!(reads.note(&chunk(0, 1)), None);
         assert!(reads.begin_search());
         assert!(!reads.begin_search(), "one search at a time");
         reads.note(&chunk(0, 2));
         assert!(!reads.begins_chunk(chunk(0, 1).start));
         reads.find(Some(groups()));
         assert!(reads.begins_chunk(chunk(0, 1).start) && !reads.begins_chunk(chunk(0, 1).start + 1));
-        assert_eq!(reads.note(&chunk(1, 1)), [chunk(1, 2)]);
+        assert_eq!(reads.note(&chunk(1, 1)), Some(vec![chunk(1, 2)]));
         assert!(!reads.begin_search());
     }
 
@@ -351,7 +405,7 @@ mod tests {
         assert!(ChunkReads::new(vec![vec![0..1; MAX_CHUNKS / 2 + 1]; 2]).is_none());
         let mut reads = ColumnReads::default();
         reads.find(None);
-        assert!(reads.note(&(0..1)).is_empty() && !reads.begin_search());
+        assert!(reads.note(&(0..1)).is_none() && !reads.begin_search());
     }
 
     #[test]

@@ -115,8 +115,10 @@ pub(crate) struct ReadAheadPlan {
     pub(crate) next: u64,
     /// Bytes of the read that were previously fetched ahead of a reader and released.
     pub(crate) released: u64,
-    /// Column chunks elsewhere in the file that should be fetched with the read.
+    /// Column chunks of the row group that the read begins, to be fetched with the read.
     pub(crate) chunks: Vec<Range<u64>>,
+    /// Column chunks of the row groups after it, to be fetched ahead.
+    pub(crate) following: Vec<Range<u64>>,
     /// True if the caller should look for the footer, and then call [`ReadAhead::find_chunks`].
     pub(crate) wants_footer: bool,
 }
@@ -140,20 +142,33 @@ impl ReadAhead {
             objects.clear();
         }
 
-        let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
+        let limit = self.limit();
         let readers = objects.entry(object).or_default();
         let plan = readers.note(range, self.block_size, limit);
         if is_columnar { readers.note_chunks(range, self.block_size, limit, plan) } else { plan }
     }
 
-    /// Sets the byte ranges of the column chunks of each row group of a file; `None` if there are none.
-    pub(crate) fn find_chunks(&self, object: ObjectHash, groups: Option<Vec<Vec<Range<u64>>>>) {
+    /// Returns the maximum bytes to hold ahead of a reader: a multiple of a block.
+    fn limit(&self) -> u64 {
+        self.max_window.min(self.quota.share()) / self.block_size * self.block_size
+    }
+
+    /// Sets the byte ranges of the column chunks of each row group of a file; `None` if there are none. Returns those
+    /// that should be fetched ahead of the reads so far.
+    pub(crate) fn find_chunks(
+        &self,
+        object: ObjectHash,
+        groups: Option<Vec<Vec<Range<u64>>>>,
+    ) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
-        let Some(chunks) = state.chunks_of(object) else { return };
+        let Some(readers) = state.objects.get_mut(&object) else { return Vec::new() };
+        let Some(chunks) = &mut readers.chunks else { return Vec::new() };
         chunks.reads.find(groups);
+        let following = if readers.debt == 0 { chunks.following(self.limit()) } else { Vec::new() };
         let forgotten = state.forget_idlest_file();
         drop(state);
         drop(forgotten);
+        following
     }
 
     /// Ends a search for the footer of a file: it is not in memory.
@@ -306,26 +321,29 @@ impl ObjectReaders {
             // A reader of chunks does not go on to the next column, only because it comes next in the file.
             plan.ahead = None;
         }
-        let predicted = chunks.reads.note(&range.into());
-        if predicted.is_empty() || self.debt > 0 {
+        let Some(mut predicted) = chunks.reads.note(&range.into()).filter(|_| self.debt == 0) else {
             return plan;
+        };
+
+        predicted.retain(|chunk| !chunks.pins.overlap(chunk));
+        if !predicted.is_empty() {
+            // Chunks that were predicted in vain make room.
+            let (released, ranges) = chunks.pins.release_oldest(limit / 2);
+            plan.pins.extend(released);
+            self.released.extend(ranges);
+            let surplus = self.released.len().saturating_sub(MAX_RELEASED);
+            self.released.drain(..surplus);
         }
 
-        // Chunks that were predicted in vain make room.
-        let (held, released, ranges) = chunks.pins.release_oldest(limit / 2);
-        plan.pins.extend(released);
-        self.released.extend(ranges);
-        let surplus = self.released.len().saturating_sub(MAX_RELEASED);
-        self.released.drain(..surplus);
-
-        let mut room = limit.saturating_sub(held);
-        plan.chunks = predicted;
-        plan.chunks.retain(|chunk| {
+        let mut room = limit.saturating_sub(chunks.pins.bytes());
+        predicted.retain(|chunk| {
             let len = chunk.end - chunk.start;
             let fits = len <= room;
             room = if fits { room - len } else { 0 };
             fits
         });
+        plan.chunks = predicted;
+        plan.following = chunks.following(room);
         plan
     }
 
@@ -358,7 +376,7 @@ impl SequentialStream {
     fn includes(&self, range: ByteRange, block_size: u64) -> bool {
         let limit = self.fetched.max(self.next.saturating_add(block_size));
         let goes_on = range.start() >= self.next && range.start() < limit;
-        goes_on || self.pins.overlap(range)
+        goes_on || self.pins.overlap(&range.into())
     }
 
     /// Moves on to the end of `range`. Also returns the ranges whose pins were released before they were fully read.
@@ -387,6 +405,22 @@ impl ChunksAhead {
     fn new() -> Self {
         Self { reads: ColumnReads::default(), pins: ParkedPins::default(), last_read: Instant::now() }
     }
+
+    /// Returns the chunks of the row groups that are likely to be read next, and that are not held yet: of as many
+    /// row groups as fit in `room` bytes.
+    fn following(&self, mut room: u64) -> Vec<Range<u64>> {
+        let mut following = Vec::new();
+        for mut group in self.reads.following() {
+            group.retain(|chunk| !self.pins.overlap(chunk));
+            let len = group.iter().fold(0, |sum: u64, chunk| sum.saturating_add(chunk.end - chunk.start));
+            if len > room {
+                break;
+            }
+            room -= len;
+            following.extend(group);
+        }
+        following
+    }
 }
 
 impl ParkedPins {
@@ -394,8 +428,12 @@ impl ParkedPins {
         self.pins.is_empty()
     }
 
-    fn overlap(&self, range: ByteRange) -> bool {
+    fn overlap(&self, range: &Range<u64>) -> bool {
         self.pins.iter().any(|parked| parked.overlap(range) > 0)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pins.iter().map(ParkedPin::len).sum()
     }
 
     fn add(&mut self, pins: Vec<PinnedRange>, quota: &Arc<ReadAheadQuota>) {
@@ -411,7 +449,7 @@ impl ParkedPins {
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();
         for mut parked in self.pins.drain(..) {
-            let overlap = parked.overlap(range);
+            let overlap = parked.overlap(&range.into());
             parked.unread = parked.unread.saturating_sub(overlap);
             if overlap == 0 {
                 kept.push_back(parked);
@@ -449,12 +487,11 @@ impl ParkedPins {
         (held, ranges)
     }
 
-    /// Removes all pins, oldest first, beyond `limit` bytes. Returns the bytes of the remaining ones, the removed
-    /// ones, and their ranges.
-    fn release_oldest(&mut self, limit: u64) -> (u64, Vec<PinnedRange>, Vec<Range<u64>>) {
+    /// Removes all pins, oldest first, beyond `limit` bytes. Returns them and their ranges.
+    fn release_oldest(&mut self, limit: u64) -> (Vec<PinnedRange>, Vec<Range<u64>>) {
         let mut released = Vec::new();
-        let (held, ranges) = self.release_passed(u64::MAX, limit, &mut released);
-        (held, released, ranges)
+        let (_, ranges) = self.release_passed(u64::MAX, limit, &mut released);
+        (released, ranges)
     }
 
     fn end_if_empty(&mut self) {
@@ -475,8 +512,8 @@ impl ParkedPin {
     }
 
     /// Returns the number of bytes of a range that the pin holds.
-    fn overlap(&self, range: ByteRange) -> u64 {
-        self.pin.end().min(range.end()).saturating_sub(self.pin.start().max(range.start()))
+    fn overlap(&self, range: &Range<u64>) -> u64 {
+        self.pin.end().min(range.end).saturating_sub(self.pin.start().max(range.start))
     }
 }
 

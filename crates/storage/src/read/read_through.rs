@@ -145,6 +145,12 @@ impl ReadThroughInner {
         let key = key_of_version(path.as_ref()).filter(|_| self.reads_versions);
         self.rules.read().for_path(key.unwrap_or(path.as_ref()))
     }
+
+    /// Fetches column chunks ahead of a reader of the file, and keeps them until they are read.
+    fn fetch_following(&self, object: &PagedObject, chunks: &[Range<u64>]) {
+        let pins = self.fetcher.pin_or_fetch_ranges(object, chunks);
+        self.read_ahead.park_chunks(object.hash, pins);
+    }
 }
 
 impl ReadThrough {
@@ -540,13 +546,17 @@ impl ReadThrough {
             RangeReader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
         reader.adopt(continuation.pins.into_iter().chain(pins));
 
-        if let Some(column_layout) = column_layout.filter(|_| continuation.wants_footer) {
-            self.find_chunks(&object, column_layout);
-        }
+        let following = continuation.following;
         if !continuation.chunks.is_empty() {
             self.fetch_chunks(&object, &mut reader, range, continuation.chunks);
         }
         reader.start();
+        if let Some(column_layout) = column_layout.filter(|_| continuation.wants_footer) {
+            self.find_chunks(&object, column_layout, reader.is_fetching());
+        }
+        if !following.is_empty() && reader.is_fetching() {
+            self.inner.fetch_following(&object, &following);
+        }
 
         if continuation.released > 0 && reader.has_missed() {
             inner.read_ahead.note_refetch(hash, continuation.released);
@@ -567,23 +577,31 @@ impl ReadThrough {
     }
 
     /// Finds the column chunks of a file, in the background, if its footer is in memory.
-    fn find_chunks(&self, object: &PagedObject, layout: &Arc<dyn ColumnLayout>) {
-        let read_ahead = self.inner.read_ahead.clone();
+    /// `is_fetching`: the reader reads bytes that were not in memory, so that those of the row groups that follow
+    /// should be fetched.
+    fn find_chunks(&self, object: &PagedObject, layout: &Arc<dyn ColumnLayout>, is_fetching: bool) {
+        let read_ahead = &self.inner.read_ahead;
         let hash = object.hash;
         let size = object.size();
         let end = self.resident(object, size.saturating_sub(layout.end_len())..size);
         let Some(len) = end.map(|end| layout.footer_len(&end)) else { return read_ahead.miss_footer(hash) };
         let Some(len) = len.filter(|len| *len <= size.min(MAX_FOOTER)) else {
-            return read_ahead.find_chunks(hash, None);
+            read_ahead.find_chunks(hash, None);
+            return;
         };
 
         let Some(footer) = self.resident(object, size - len..size) else {
             return read_ahead.miss_footer(hash);
         };
         let layout = layout.clone();
+        let inner = self.inner.clone();
+        let object = object.clone();
         tokio::spawn(traced(async move {
             let groups = run_blocking(move || layout.chunks(&footer)).await;
-            read_ahead.find_chunks(hash, groups.ok().flatten());
+            let following = inner.read_ahead.find_chunks(hash, groups.ok().flatten());
+            if is_fetching {
+                inner.fetch_following(&object, &following);
+            }
         }));
     }
 
@@ -599,7 +617,8 @@ impl ReadThrough {
         Some(bytes.freeze())
     }
 
-    /// Fetches a range that is not in memory together with column chunks that are likely to be read next.
+    /// Fetches a range together with column chunks that are likely to be read next, unless the reader finds it in
+    /// memory where nothing was fetched ahead for it.
     fn fetch_chunks(
         &self,
         object: &PagedObject,
@@ -608,7 +627,7 @@ impl ReadThrough {
         mut chunks: Vec<Range<u64>>,
     ) {
         let fetcher = &self.inner.fetcher;
-        if fetcher.first_not_in_memory(object, range.into()).is_none() {
+        if !reader.is_fetching() && fetcher.first_not_in_memory(object, range.into()).is_none() {
             return;
         }
 
