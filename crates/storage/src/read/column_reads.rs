@@ -294,7 +294,10 @@ mod tests {
     fn the_first_chunk_of_a_row_group_announces_the_columns_that_were_read_of_others() {
         let mut reads = known();
         for column in [4, 6, 5] {
-            assert!(reads.note(&chunk(0, column)).is_none_or(|others| others.is_empty()), "nothing is known yet");
+            assert!(
+                reads.note(&chunk(0, column)).is_none_or(|others| others.is_empty()),
+                "nothing is known yet"
+            );
         }
         assert_eq!(reads.note(&chunk(1, 4)), Some(vec![chunk(1, 5), chunk(1, 6)]));
         assert_eq!(reads.note(&chunk(1, 6)), None, "only once");
@@ -317,7 +320,8 @@ mod tests {
         let mut reads = known();
         reads.note(&chunk(0, 1));
         reads.note(&chunk(0, 2));
-        let predicted: Vec<usize> = (1..10).map(|group| reads.note(&chunk(group, 1)).unwrap().len()).collect();
+        let predicted: Vec<usize> =
+            (1..10).map(|group| reads.note(&chunk(group, 1)).unwrap().len()).collect();
         assert_eq!(
             predicted,
             [1, 1, 1, 1, 0, 0, 0, 0, 0],
@@ -345,7 +349,11 @@ mod tests {
         for range in [0..4, 104 + 10..104 + 14, 104 + 11..104 + 20, 5_000..6_000] {
             assert_eq!(reads.note(&range), None, "{range:?}");
         }
-        assert_eq!(reads.note(&(104 + 10..104 + 15)), Some(vec![chunk(1, 1), chunk(1, 2)]), "the rest of it, too");
+        assert_eq!(
+            reads.note(&(104 + 10..104 + 15)),
+            Some(vec![chunk(1, 1), chunk(1, 2)]),
+            "the rest of it, too"
+        );
     }
 
     #[test]
