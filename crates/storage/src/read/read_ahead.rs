@@ -282,9 +282,7 @@ impl ObjectReaders {
 
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.includes(range, block_size)) {
             let (continuation, passed) = stream.go_on(range, block_size, limit);
-            self.released.extend(passed);
-            let surplus = self.released.len().saturating_sub(MAX_RELEASED);
-            self.released.drain(..surplus);
+            remember_released(&mut self.released, passed);
             let ahead = continuation.ahead.filter(|_| self.debt == 0);
             return ReadAheadPlan { released, ahead, ..continuation };
         }
@@ -330,9 +328,7 @@ impl ObjectReaders {
             // Chunks that were predicted in vain make room.
             let (released, ranges) = chunks.pins.release_oldest(limit / 2);
             plan.pins.extend(released);
-            self.released.extend(ranges);
-            let surplus = self.released.len().saturating_sub(MAX_RELEASED);
-            self.released.drain(..surplus);
+            remember_released(&mut self.released, ranges);
         }
 
         let mut room = limit.saturating_sub(chunks.pins.bytes());
@@ -367,6 +363,13 @@ impl ObjectReaders {
         self.released = rest;
         taken
     }
+}
+
+/// Adds ranges that were released unread, and forgets the oldest beyond [`MAX_RELEASED`].
+fn remember_released(released: &mut VecDeque<Range<u64>>, ranges: Vec<Range<u64>>) {
+    released.extend(ranges);
+    let surplus = released.len().saturating_sub(MAX_RELEASED);
+    released.drain(..surplus);
 }
 
 impl SequentialStream {
