@@ -5,6 +5,7 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::{
@@ -12,8 +13,22 @@ use rustix::{
     io::Errno,
 };
 
-/// Maximum attempts to create a directory that other writers keep removing because it is empty.
-pub(super) const MAX_DIRECTORY_ATTEMPTS: usize = 64;
+/// Maximum attempts of an operation whose directory other writers keep removing because it is empty.
+const MAX_DIRECTORY_ATTEMPTS: u32 = 64;
+/// Attempts that follow one another at once.
+const PROMPT_ATTEMPTS: u32 = 4;
+/// The wait before a later attempt, times its number: a second in all.
+const ATTEMPT_WAIT: Duration = Duration::from_micros(500);
+
+/// Returns an item for each attempt of an operation whose directory other writers may remove because it is empty, and
+/// waits before the later ones: a removed directory can be opened until the thread that removes it runs again.
+pub(super) fn directory_attempts() -> impl Iterator<Item = u32> {
+    (0..MAX_DIRECTORY_ATTEMPTS).inspect(|attempt| {
+        if *attempt >= PROMPT_ATTEMPTS {
+            std::thread::sleep(ATTEMPT_WAIT * *attempt);
+        }
+    })
+}
 
 /// A folder, held by an open descriptor.
 #[derive(Debug)]
@@ -86,7 +101,7 @@ impl FolderRoot {
 
     /// Opens a directory, creating it if it is missing.
     pub(super) fn make_directory(&self, relative: &Path) -> io::Result<OwnedFd> {
-        for _ in 0..MAX_DIRECTORY_ATTEMPTS {
+        for _ in directory_attempts() {
             match self.open_directory(relative) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => return opened,

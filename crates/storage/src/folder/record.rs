@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use rustix::{fs::XattrFlags, io::Errno};
 use serde::{Deserialize, Serialize};
 
-use super::beneath::{FolderRoot, MAX_DIRECTORY_ATTEMPTS};
+use super::beneath::{FolderRoot, directory_attempts};
 
 const ATTRIBUTE: &str = "user.stylobate";
 pub(crate) const BESIDE: &str = ".stylobate-attributes";
@@ -305,7 +305,7 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     let record_file = beside(root, path, file.metadata()?.ino());
     let staged = record_file.with_extension(format!("{:016x}", rand::random::<u64>()));
     let mut written = Ok(());
-    for _ in 0..MAX_DIRECTORY_ATTEMPTS {
+    for _ in directory_attempts() {
         written = write_beside(&record_file, &staged, &json);
         match &written {
             // Another writer removed the empty folder.

@@ -28,7 +28,7 @@ use rustix::{
 
 use super::{
     Folder,
-    beneath::MAX_DIRECTORY_ATTEMPTS,
+    beneath::directory_attempts,
     failed,
     names::file_of_path,
     record::{self, FileRecord, FileStamp, KeptHeaders, STORAGE_CLASS, TAGGING},
@@ -56,14 +56,14 @@ impl Drop for UnnamedFile {
 impl UnnamedFile {
     /// Creates a file that can later be linked as `target`.
     fn create(folder: &Folder, target: &FilePath) -> io::Result<Self> {
-        for _ in 1..MAX_DIRECTORY_ATTEMPTS {
+        for _ in directory_attempts() {
             match Self::create_near(folder, target) {
                 // Another writer removed the empty directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 created => return created,
             }
         }
-        Self::create_near(folder, target)
+        Err(io::ErrorKind::NotFound.into())
     }
 
     /// Creates a file in the nearest existing directory above `target`.
@@ -198,7 +198,7 @@ impl FolderWrite {
         let _alone = folder.alone(path);
         let before = folder.state(path).map_err(|error| failed(path, error))?;
         check_mode(path, mode, before.as_ref())?;
-        for _ in 0..MAX_DIRECTORY_ATTEMPTS {
+        for _ in directory_attempts() {
             let directory = folder.inner.root.make_directory(above).map_err(|error| failed(path, error))?;
             let placed = match mode {
                 PutMode::Create => self.new.link(&directory, name),
@@ -343,7 +343,7 @@ impl Folder {
             let _alone = self.alone(to);
             let replaced = self.state(to).map_err(|error| failed(to, error))?;
             let mut renamed = Ok(());
-            for _ in 0..MAX_DIRECTORY_ATTEMPTS {
+            for _ in directory_attempts() {
                 let old_directory =
                     self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
                 renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
