@@ -1,6 +1,5 @@
 //! Queries over several workers in one process, each with its own runtime: results, homes of row groups, lost
 //! workers, cancellation.
-#![cfg(feature = "distributed")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;

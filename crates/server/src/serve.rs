@@ -146,7 +146,12 @@ impl Doors {
         node: Arc<Node>,
         shutdown: impl Future<Output = ()> + Send + 'a,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.serve_until(node, shutdown.boxed()))
+        self.serve_boxed(node, shutdown.boxed())
+    }
+
+    // Not generic, unlike `serve`: otherwise each crate that calls it would compile all doors again.
+    fn serve_boxed(self, node: Arc<Node>, shutdown: BoxFuture<'_, ()>) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.serve_until(node, shutdown))
     }
 
     async fn serve_until(self, node: Arc<Node>, shutdown: BoxFuture<'_, ()>) -> Result<()> {

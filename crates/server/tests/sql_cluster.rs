@@ -1,6 +1,5 @@
 //! SQL on three nodes of a cluster in one process: results, bytes read from the origin, unauthorized callers, and
 //! lost nodes.
-#![cfg(feature = "distributed")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 #[path = "../../storage/tests/support/mod.rs"]
