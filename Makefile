@@ -43,7 +43,7 @@ UV_INSTALL := $(VENV)/bin/python -m uv pip install --quiet --no-cache --python $
 install = $(UV_INSTALL) --no-deps --reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql test-distributed image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-sql-distributed bench-micro soak kills cluster-faults fuzz release dist crates
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql test-distributed image test-python test-matrix built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-sql-distributed bench-micro soak kills cluster-faults fuzz release dist crates
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -102,6 +102,10 @@ test-python: $(CLIENTS) $(S3S_FS) $(filter $(ORC_TOOLS),$(JARS)) ## The Python p
 	$(VENV)/bin/maturin build --profile dev --features extension-module,tested --manifest-path python/Cargo.toml --out $(WHEELS)/tested
 	@$(call install,$(WHEELS)/tested)
 	$(PYTEST_PARALLEL) tests/python
+
+# The same tests make a quarter of these files in `make test-python`.
+test-matrix: installed ## 5,000 random Parquet and ORC files, read, filtered and written as pyarrow, DuckDB and Polars do
+	STYLOBATE_MATRIX=all $(PYTEST_PARALLEL) $(addprefix tests/python/,test_matrix.py test_predicates.py test_write_matrix.py test_write_orc.py)
 
 # Tests share one build, the one that `cargo test` makes; what is used and measured is optimised.
 built:

@@ -9,6 +9,7 @@ option must fit the types, and each type has values of its own.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+# Tests make a quarter of their random files, unless all are asked for: `make test-matrix`.
+ALL_FILES = os.environ.get("STYLOBATE_MATRIX") == "all"
+
+
+def first_seeds(files: int, block: int) -> range:
+    """Returns the first seed of each block of random files that a test makes."""
+    made = files if ALL_FILES else files // 4
+    return range(0, made, block)
+
 
 # Most tables are small. The others have more rows than a segment of 65,536.
 SMALL_ROWS = [0, 1, 7, 64, 300, 1_000, 2_000, 3_000, 3_000]

@@ -21,6 +21,7 @@ from conftest import settle
 from matrix import (
     Case,
     array,
+    first_seeds,
     is_list,
     is_view,
     orc_case,
@@ -37,7 +38,7 @@ BLOCK = 100
 TOLD = 5
 
 
-@pytest.mark.parametrize("first", range(0, PARQUET_FILES, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(PARQUET_FILES, BLOCK))
 def test_parquet_files_of_all_kinds_are_read_as_pyarrow_reads_them(tmp_path: Path, first: int) -> None:
     path = tmp_path / "any.parquet"
 
@@ -49,7 +50,7 @@ def test_parquet_files_of_all_kinds_are_read_as_pyarrow_reads_them(tmp_path: Pat
     check_block(parquet_case, first, failures)
 
 
-@pytest.mark.parametrize("first", range(0, ORC_FILES, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(ORC_FILES, BLOCK))
 def test_orc_files_of_all_kinds_are_read_as_pyarrow_reads_them(tmp_path: Path, first: int) -> None:
     path = tmp_path / "any.orc"
 

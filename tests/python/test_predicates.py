@@ -35,7 +35,7 @@ import pytest
 import stylobate as st
 
 from conftest import settle
-from matrix import Case, null_mask, orc_options, parquet_options, read_parquet
+from matrix import Case, first_seeds, null_mask, orc_options, parquet_options, read_parquet
 from test_matrix import column_differs
 
 PARQUET_FILES = 280
@@ -451,20 +451,20 @@ def sql(scalar: pa.Scalar) -> str:
 # Tests.
 
 
-@pytest.mark.parametrize("first", range(0, PARQUET_FILES, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(PARQUET_FILES, BLOCK))
 def test_filters_of_parquet_files_keep_the_rows_that_pyarrow_keeps(tmp_path: Path, first: int) -> None:
     seeds = range(first, first + BLOCK)
     check(failure for seed in seeds for failure in failures("parquet", tmp_path, seed))
 
 
-@pytest.mark.parametrize("first", range(0, ORC_FILES, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(ORC_FILES, BLOCK))
 def test_filters_of_orc_files_keep_the_rows_that_pyarrow_keeps(tmp_path: Path, first: int) -> None:
     seeds = range(first, first + BLOCK)
     check(failure for seed in seeds for failure in failures("orc", tmp_path, seed))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
-@pytest.mark.parametrize("first", range(0, LARGE_FILES, LARGE_BLOCK))
+@pytest.mark.parametrize("first", first_seeds(LARGE_FILES, LARGE_BLOCK))
 def test_filters_that_an_index_narrows_keep_the_rows_that_pyarrow_keeps(
     tmp_path: Path, kind: str, first: int
 ) -> None:

@@ -21,7 +21,7 @@ import pytest
 import stylobate as st
 
 from conftest import settle
-from matrix import Case, array, leaves, parquet_scalars, plainer, table
+from matrix import Case, array, first_seeds, leaves, parquet_scalars, plainer, table
 from orders import orders
 from test_matrix import column_differs
 
@@ -59,7 +59,7 @@ def write_case(seed: int) -> Case:
     return Case(seed, made, options)
 
 
-@pytest.mark.parametrize("first", range(0, FILES, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(FILES, BLOCK))
 def test_tables_of_all_kinds_come_back(tmp_path: Path, first: int) -> None:
     told = []
     for seed in range(first, first + BLOCK):
@@ -98,7 +98,7 @@ def failures(case: Case, path: Path) -> Iterator[str]:
                 yield f"{reader}: column {field.name}: {difference}"
 
 
-@pytest.mark.parametrize("first", range(0, OTHERS, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(OTHERS, BLOCK))
 def test_duckdb_and_polars_read_what_they_read_of_the_files_of_pyarrow(tmp_path: Path, first: int) -> None:
     ours, theirs = tmp_path / "ours.parquet", tmp_path / "theirs.parquet"
     told, compared = [], 0

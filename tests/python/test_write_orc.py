@@ -18,7 +18,7 @@ import pytest
 import stylobate as st
 
 from conftest import settle
-from matrix import Case, array, orc_scalars, table
+from matrix import Case, array, first_seeds, orc_scalars, table
 from orders import orders
 from test_matrix import column_differs
 from test_write import failing, names, numbers
@@ -101,7 +101,7 @@ def write_case(seed: int) -> Case:
     return Case(seed, made, options)
 
 
-@pytest.mark.parametrize("first", range(0, FILES, BLOCK))
+@pytest.mark.parametrize("first", first_seeds(FILES, BLOCK))
 def test_tables_of_all_kinds_come_back(tmp_path: Path, first: int) -> None:
     told = []
     for seed in range(first, first + BLOCK):
