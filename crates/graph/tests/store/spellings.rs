@@ -32,7 +32,7 @@ async fn lives(cache: &Cache, source: Source, again: (Cache, Source)) {
     let mut model = Model::default();
     let mut random = StdRng::seed_from_u64(5);
     writer.bulk_load(everything(&mut model, &mut random)).await.unwrap();
-    for _ in 0..20 {
+    for _ in 0..6 {
         change(&mut writer, &mut model, &mut random).await.unwrap();
         writer.commit().await.unwrap();
     }
