@@ -34,10 +34,26 @@ const INTERRUPTED_EXIT_CODE: i32 = 130;
 /// of the settings.
 const ACCESS_KEY_ORDER: usize = 3 + Setting::Domains as usize;
 
+const EXAMPLES: &str = "\
+Examples:
+  Serve a folder as the bucket lake:
+    stylobate serve lake=./tpch
+  Cache a bucket in memory and on disk:
+    stylobate serve lake=s3://my-bucket --memory 4GiB --disk /var/cache/stylobate=100GiB
+  Cache a bucket of another S3 server:
+    stylobate serve s3://lake --option endpoint=http://127.0.0.1:9900 --option allow_http=true
+  Let other machines in, with an access key:
+    STYLOBATE_ACCESS_KEY=me:secret stylobate serve s3://lake --listen 0.0.0.0:9000";
+
 /// The arguments of `stylobate serve`. A setting that is not given comes from its environment variable, such as
 /// STYLOBATE_PAGE_SIZE, or else from the configuration file, or else has its default.
 #[derive(Args, Debug, Default)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
+    /// Folders and URLs to serve, each as after --origin: ./tpch, s3://lake or lake=s3://my-bucket
+    #[arg(value_name = "ORIGIN")]
+    origins: Vec<String>,
+
     /// A configuration file in TOML [env: STYLOBATE_CONFIG]
     #[arg(long, value_name = "FILE", env = "STYLOBATE_CONFIG", hide_env = true)]
     config: Option<PathBuf>,
@@ -72,7 +88,7 @@ impl ServeArgs {
             layer = layer.with_flag(*setting, text);
         }
 
-        for origin in &self.origin {
+        for origin in self.origins.iter().chain(&self.origin) {
             layer = layer.with_origin(origin);
         }
 

@@ -167,15 +167,30 @@ fn without_the_folder_data_the_error_says_what_to_type() {
     let folder = tempfile::tempdir().unwrap();
     let (code, error) = failure(&run(folder.path(), &[]));
     assert_eq!(code, 2);
-    assert!(error.contains("./data") && error.contains("stylobate serve --origin"), "{error}");
+    assert!(error.contains("./data") && error.contains("stylobate serve FOLDER"), "{error}");
 }
 
 #[test]
 fn a_folder_that_does_not_exist_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (code, error) = failure(&run(folder.path(), &["--origin", "lake=./sea", "--listen", "127.0.0.1:0"]));
-    assert_eq!(code, 2, "{error}");
-    assert!(error.contains("./sea"), "{error}");
+    for origin in [&["--origin", "lake=./sea"][..], &["lake=./sea"], &["sea"]] {
+        let (code, error) = failure(&run(folder.path(), &[origin, &["--listen", "127.0.0.1:0"]].concat()));
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains("sea"), "{error}");
+    }
+}
+
+#[test]
+fn folders_are_served_without_a_flag() {
+    let folder = folder_with_data();
+    fs::create_dir(folder.path().join("pond")).unwrap();
+    let args = ["pond", "lake=./data", "--origin", "sea=./data", "--print-config"];
+    let output = run(folder.path(), &args);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    for bucket in ["pond", "lake", "sea"] {
+        assert!(printed.contains(&format!("name = \"{bucket}\"")), "{printed}");
+    }
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub enum ServerError {
 
     /// No bucket is configured, and the default folder does not exist. Name an origin.
     #[error(
-        "nothing to serve: there is no folder {folder} here; name one, such as `stylobate serve --origin FOLDER`, \
-         or a bucket: `--origin s3://BUCKET`"
+        "nothing to serve: there is no folder {folder} here; name one, such as `stylobate serve FOLDER`, \
+         or a bucket: `stylobate serve s3://BUCKET`"
     )]
     NothingToServe {
         /// The default folder.

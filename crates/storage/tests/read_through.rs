@@ -97,6 +97,30 @@ async fn near_ranges_share_one_request() {
 }
 
 #[tokio::test]
+async fn a_gap_is_not_fetched_between_ranges_of_which_one_is_in_memory() {
+    const BLOCK: u64 = 64 << 10;
+
+    let bench = plenty().await;
+    let data = noise(4 * MIB, 46);
+    let path = bench.put("a", data.clone()).await;
+    // Opens the object, far from the ranges.
+    bench.store.get_range(&path, 50 * BLOCK..51 * BLOCK).await.unwrap();
+    let ranges = [0, 2, 4, 6].map(|block| block * BLOCK..(block + 1) * BLOCK);
+    for range in &ranges[..2] {
+        bench.store.get_range(&path, range.clone()).await.unwrap();
+    }
+    bench.origin.ranges.lock().clear();
+
+    bench.store.get_ranges(&path, &ranges[..2]).await.unwrap();
+    assert!(bench.origin.ranges.lock().is_empty());
+    let read = bench.store.get_ranges(&path, &ranges).await.unwrap();
+    for (bytes, range) in read.iter().zip(&ranges) {
+        assert_eq!(bytes, &data.slice(range.start as usize..range.end as usize));
+    }
+    assert_eq!(*bench.origin.ranges.lock(), [4 * BLOCK..7 * BLOCK], "one request for the last two");
+}
+
+#[tokio::test]
 async fn a_head_of_a_file_with_a_footer_brings_its_last_blocks() {
     const BLOCK: usize = 64 << 10;
 

@@ -158,8 +158,8 @@ fn next_steps(args: &DemoArgs, folder: &std::path::Path) -> String {
     };
 
     let commands = [
-        (format!("stylobate serve --origin lake={folder}"), "a node over a folder"),
-        ("stylobate serve --origin lake=s3://BUCKET".to_owned(), "a node over a bucket"),
+        (format!("stylobate serve lake={folder}"), "a node over a folder"),
+        ("stylobate serve lake=s3://BUCKET".to_owned(), "a node over a bucket"),
         ("stylobate serve --help".to_owned(), "memory, disk, keys, freshness"),
     ];
 

@@ -88,7 +88,7 @@ pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
 
     let total = objects.iter().filter_map(|object| object.size).sum();
     print(format_args!(
-        "{trace}: {} over {}, {}\nServe the data: stylobate serve --origin {}\nPlay the trace: stylobate replay \
+        "{trace}: {} over {}, {}\nServe the data: stylobate serve {}\nPlay the trace: stylobate replay \
          {trace} --bucket data\n",
         table::count(plan.requests.len(), "request"),
         table::count(plan.files.len(), "file"),

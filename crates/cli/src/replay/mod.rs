@@ -37,7 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   Make a trace of 20 requests and its nine files of 1 MB:
     stylobate replay --make zipf --kind 1m --output bench/1m
-  Play it against a node (stylobate serve --origin bench/1m/data), and plot latencies:
+  Play it against a node (stylobate serve bench/1m/data), and plot latencies:
     stylobate replay bench/1m/trace.csv --bucket data --svg latency.svg
   Compare a node with the store behind it:
     stylobate replay bench/1m/trace.csv --bucket data --compare http://minio:9000

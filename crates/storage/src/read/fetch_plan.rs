@@ -383,16 +383,15 @@ impl Fetcher {
         range.start..self.missing_end(object, &flights, range)
     }
 
-    /// Pins several ranges ahead of their readers, merging nearby ones, until memory or the read-ahead quota is
-    /// exhausted.
+    /// Pins several ranges ahead of their readers, merging nearby ones that are missing, until memory or the
+    /// read-ahead quota is exhausted.
     pub(crate) fn pin_or_fetch_ranges(
         self: &Arc<Self>,
         object: &PagedObject,
         ranges: &[Range<u64>],
     ) -> Vec<PinnedRange> {
-        let merged = coalesce::merge(ranges, self.requests.cost.max_gap());
         let mut pins = Vec::new();
-        for range in merged {
+        for range in self.merge_missing(object, ranges) {
             pins.extend(self.pin_or_fetch(
                 object,
                 range.start..range.end.min(object.size()),
@@ -400,6 +399,27 @@ impl Fetcher {
             ));
         }
         pins
+    }
+
+    /// Returns the ranges in order. Nearby ones are merged if one request can bridge the gap, which is missing with
+    /// the blocks around it.
+    fn merge_missing(&self, object: &PagedObject, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let max_gap = self.requests.cost.max_gap();
+        let flights = self.flights.lock();
+
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in coalesce::merge(ranges, 0) {
+            let is_bridged = |last: &Range<u64>| {
+                let bridge = last.end - 1..range.start.saturating_add(1).min(object.size());
+                range.start - last.end <= max_gap
+                    && self.missing_end(object, &flights, bridge.clone()) == bridge.end
+            };
+            match merged.last_mut() {
+                Some(last) if is_bridged(last) => last.end = range.end,
+                _ => merged.push(range),
+            }
+        }
+        merged
     }
 
     /// Describes the object by a GET for some of its bytes, so that a first read costs one request instead of two.
