@@ -306,6 +306,16 @@ impl Reservation {
         is_reserved
     }
 
+    /// Changes the number of bytes held; more are added even if they are not free, as by [`Budget::hold`].
+    pub(crate) fn resize(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            let more = self.budget.hold(self.holder, bytes - self.bytes);
+            self.absorb(Some(more));
+        } else {
+            drop(self.split(self.bytes - bytes));
+        }
+    }
+
     /// Splits off `bytes`, or all if there are fewer, as a reservation of their own.
     pub fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);

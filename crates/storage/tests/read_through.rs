@@ -60,6 +60,42 @@ async fn eight_readers_of_a_cold_object_behind_a_slow_origin_cost_one_object() {
     assert!(bench.origin.gets() <= 14, "{} requests for 100 MiB", bench.origin.gets());
 }
 
+#[test]
+fn a_store_outlives_the_runtime_of_its_first_reads() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let data = noise(8 * MIB, 47);
+    let first = runtime();
+    let (bench, path) = first.block_on(async {
+        let bench = plenty().await;
+        let path = bench.put("a", data.clone()).await;
+        // Requests to an origin of this latency wait for others.
+        *bench.origin.latency.lock() = Duration::from_millis(50);
+        bench.store.get_range(&path, 0..1).await.unwrap();
+        (bench, path)
+    });
+    let range = |page: usize| (page * MIB) as u64..(page * MIB + 1000) as u64;
+    first.block_on(async {
+        for page in 1..8 {
+            let read = bench.store.get_range(&path, range(page));
+            tokio::time::timeout(Duration::from_micros(100), read).await.ok();
+        }
+    });
+    first.shutdown_timeout(Duration::from_secs(20));
+
+    runtime().block_on(async {
+        for page in 0..8 {
+            let read =
+                tokio::time::timeout(Duration::from_secs(20), bench.store.get_range(&path, range(page)));
+            assert_eq!(
+                read.await.unwrap().unwrap(),
+                data.slice(page * MIB..page * MIB + 1000),
+                "page {page}"
+            );
+        }
+    });
+}
+
 #[tokio::test]
 async fn a_second_read_asks_the_origin_nothing() {
     let bench = plenty().await;

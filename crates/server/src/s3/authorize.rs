@@ -28,10 +28,10 @@ pub(super) fn note_operation(operation: &'static str) {
 
 /// Source of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CopySourceHeader {
-    pub(super) bucket: String,
-    pub(super) key: String,
-    pub(super) version: Option<String>,
+pub(crate) struct CopySourceHeader {
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+    pub(crate) version: Option<String>,
 }
 
 impl CopySourceHeader {

@@ -127,8 +127,9 @@ const PLAIN: &[&str] = &[
 /// Parameter that requests the node's cluster instead of its buckets. It is not part of S3.
 const CLUSTER: &str = "x-stylobate-cluster";
 
-/// Parameters of requests that a node must not forward, since they request credentials of the origin.
-const REFUSED: &[&str] = &["session"];
+/// Parameters of requests that a node refuses: for credentials of the origin, and for annotations, which would be taken
+/// for requests for the object.
+const REFUSED: &[&str] = &["annotation", "session"];
 
 impl S3Operation {
     /// Classifies a request. An unknown operation cannot be authorized; it is refused with an error that names it.
@@ -336,6 +337,8 @@ mod tests {
             ("DELETE", "/b?somethingNew"),
             ("GET", "/b?session"),
             ("PUT", "/b/k?policy"),
+            ("GET", "/b/k?annotation&annotationName=a"),
+            ("PUT", "/b/k?annotation&annotationName=a"),
             ("PUT", "/b/k?tagging&renameObject"),
             ("POST", "/b/k?select&select-type=2&uploadId=1"),
             ("GET", "/b?location&uploads"),

@@ -83,7 +83,7 @@ impl S3 for S3Backend {
     }
 
     async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> S3OperationResult<CopyObjectOutput> {
-        copy::copy_object(self, req.input).await
+        copy::copy_object(self, req).await
     }
 
     async fn create_multipart_upload(
@@ -101,7 +101,7 @@ impl S3 for S3Backend {
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3OperationResult<UploadPartCopyOutput> {
-        multipart::upload_part_copy(self, req.input).await
+        multipart::upload_part_copy(self, req).await
     }
 
     async fn complete_multipart_upload(

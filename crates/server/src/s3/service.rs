@@ -44,7 +44,7 @@ use super::{
         authenticate::{Caller, authenticate, is_signing_parameter},
         cors,
     },
-    authorize::{AccessCheck, COPY_SOURCE, OPERATION, note_operation},
+    authorize::{AccessCheck, COPY_SOURCE, CopySourceHeader, OPERATION, note_operation},
     door::S3Backend,
     forward::{ForwardRequest, Forwarder},
     operation::S3Operation,
@@ -58,7 +58,10 @@ use super::{
         span,
         target::{QueryParameter, QueryParameters, RequestTarget},
     },
-    write::payload::{RequestPayload, check_claims},
+    write::{
+        headers::refuse_unread,
+        payload::{RequestPayload, check_claims},
+    },
 };
 use crate::{
     BucketRequests,
@@ -400,7 +403,10 @@ impl S3DoorInner {
                 Ok(None) => {}
                 Err(error) if endpoint.is_some() && is_of_origin(&error) => {}
                 // The error has several possible reasons, and the origin knows which one applies.
-                Err(error) if query.has("versionId") && *error.code() == S3ErrorCode::NoSuchKey => {}
+                Err(error)
+                    if endpoint.is_some()
+                        && query.has("versionId")
+                        && *error.code() == S3ErrorCode::NoSuchKey => {}
                 Err(error) => return Err(error),
             }
         }
@@ -426,6 +432,12 @@ impl S3DoorInner {
     ) -> S3Result<HttpResponse> {
         let is_deletion = query.has("delete");
         strip_signature(&mut parts, query);
+        refuse_unread(&parts.headers)?;
+        if let Some(source) = CopySourceHeader::of(&parts.headers)? {
+            // The protocol layer refuses names of buckets that a node may have.
+            parts.headers.insert(COPY_SOURCE, HeaderValue::from_static("source/key"));
+            parts.extensions.insert(source);
+        }
         let mut payload = RequestPayload::open(&mut parts.headers, body, caller.chunks.take())?;
         if let Some(trailers) = payload.trailers.take() {
             parts.extensions.insert(Arc::new(trailers));

@@ -79,6 +79,61 @@ async fn a_part_can_be_copied_from_another_bucket() {
 }
 
 #[tokio::test]
+async fn a_part_is_never_copied_from_beyond_the_end_of_its_source() {
+    let (node, _) = lake().await;
+    node.send("PUT", "/lake/source", &[], b"0123456789").await;
+    let id = begin(&node, "/lake/a").await;
+    let target = format!("/lake/a?partNumber=1&uploadId={id}");
+    for (range, status) in
+        [("bytes=5-9", 200), ("bytes=5-10", 400), ("bytes=5-", 400), ("bytes=-5", 400), ("5-9", 400)]
+    {
+        let headers = [("x-amz-copy-source", "/lake/source"), ("x-amz-copy-source-range", range)];
+        let copy = node.send("PUT", &target, &headers, b"").await;
+        assert_eq!(copy.status, status, "{range}: {}", copy.body);
+    }
+}
+
+#[tokio::test]
+async fn a_completion_that_is_repeated_while_it_runs_has_the_same_answer() {
+    let (node, store) = lake().await;
+    let id = begin(&node, "/lake/a").await;
+    let parts = send_parts(&node, "/lake/a", &id, &[(1, &[7; 5 << 20]), (2, b"end")]).await;
+    let again = (0..8).map(|_| complete(&node, "/lake/a", &id, &parts));
+    for done in futures::future::join_all(again).await {
+        assert_eq!((done.status, done.element("Key")), (200, Some("a")), "{}", done.body);
+    }
+    assert_eq!(store.head(&Path::from("a")).await.unwrap().size, (5 << 20) + 3);
+}
+
+#[tokio::test]
+async fn uploads_are_rolled_up_by_a_delimiter() {
+    let (node, _) = lake().await;
+    for key in ["a", "b/1", "b/2", "b/c/3", "d", "e/1"] {
+        // With headers, uploads are staged by the node, and listed.
+        let headers = [("content-type", "text/x")];
+        assert_eq!(node.send("POST", &format!("/lake/{key}?uploads"), &headers, b"").await.status, 200);
+    }
+    let mut found = Vec::new();
+    let mut marker = String::new();
+    loop {
+        let target = format!("/lake?uploads&delimiter=%2F&max-uploads=1{marker}");
+        let page = node.get(&target, &[]).await;
+        assert_eq!(page.status, 200, "{}", page.body);
+        let names = page.elements("Prefix").into_iter().chain(page.elements("Key"));
+        found.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+        if page.element("IsTruncated") != Some("true") {
+            break;
+        }
+        let id = page.element("NextUploadIdMarker").unwrap_or_default();
+        marker = format!("&key-marker={}&upload-id-marker={id}", page.element("NextKeyMarker").unwrap());
+    }
+    assert_eq!(found, ["a", "b/", "d", "e/"]);
+    let below = node.get("/lake?uploads&delimiter=%2F&prefix=b%2F", &[]).await;
+    assert_eq!(below.elements("Key"), ["b/1", "b/2"]);
+    assert!(below.elements("Prefix").contains(&"b/c/"), "{}", below.body);
+}
+
+#[tokio::test]
 async fn an_upload_that_makes_no_sense_is_refused() {
     let (node, _) = lake().await;
     let id = begin(&node, "/lake/a").await;

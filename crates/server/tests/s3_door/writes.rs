@@ -178,6 +178,44 @@ async fn a_copy_depends_on_its_source() {
 }
 
 #[tokio::test]
+async fn a_copy_that_depends_on_its_target_is_refused_and_changes_nothing() {
+    let (node, _) = lake().await;
+    node.send("PUT", "/lake/a", &[], b"new").await;
+    node.send("PUT", "/lake/b", &[], b"old").await;
+    for condition in [("if-none-match", "*"), ("if-match", "\"0\"")] {
+        let copy = node.send("PUT", "/lake/b", &[("x-amz-copy-source", "lake/a"), condition], b"").await;
+        assert_eq!((copy.status, copy.code()), (501, "NotImplemented"));
+    }
+    assert_eq!(node.get("/lake/b", &[]).await.body, "old");
+}
+
+#[tokio::test]
+async fn buckets_whose_names_s3_would_refuse_are_copied_from() {
+    let store = Arc::new(InMemory::new());
+    let node = Setup::new().bucket("tpc_h", store.clone()).bucket("a", store).start().await;
+    node.send("PUT", "/tpc_h/x", &[], b"data").await;
+    for source in ["/tpc_h/x", "a/x", "tpc_h/x?versionId=null"] {
+        let copy = node.send("PUT", "/tpc_h/y", &[("x-amz-copy-source", source)], b"").await;
+        assert_eq!(copy.status, 200, "{source}: {}", copy.body);
+    }
+    assert_eq!(node.get("/a/y", &[]).await.body, "data");
+}
+
+#[tokio::test]
+async fn checksums_that_the_node_cannot_verify_are_refused() {
+    let (node, _) = lake().await;
+    for header in [
+        ("x-amz-checksum-sha512", "AAAA"),
+        ("x-amz-checksum-xxhash64", "AAAA"),
+        ("x-amz-trailer", "x-amz-checksum-crc32, X-Amz-Checksum-MD5"),
+    ] {
+        let put = node.send("PUT", "/lake/a", &[header], b"data").await;
+        assert_eq!((put.status, put.code()), (501, "NotImplemented"), "{header:?}");
+    }
+    assert_eq!(node.get("/lake/a", &[]).await.status, 404);
+}
+
+#[tokio::test]
 async fn deleting_is_done_once_and_for_all() {
     let (node, store) = lake().await;
     for key in ["a", "b", "c"] {

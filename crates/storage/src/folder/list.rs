@@ -276,9 +276,9 @@ impl FolderWalk {
                     return Ok(Some(FolderListEntry::Prefix(prefix)));
                 }
             } else if is_directory {
-                self.descend(key, path);
+                self.descend(key, path)?;
             } else if !self.after.passes(&key)
-                && let Some(meta) = self.folder.look(&path)
+                && let Some(meta) = self.folder.look(&path)?
             {
                 return Ok(Some(FolderListEntry::Object(ListedKey { key, meta })));
             }
@@ -318,14 +318,14 @@ impl FolderWalk {
     }
 
     /// Enters a directory. An unreadable one is skipped.
-    fn descend(&mut self, key: String, path: Path) {
+    fn descend(&mut self, key: String, path: Path) -> object_store::Result<()> {
         if self.after.passes_all(&key) {
-            return;
+            return Ok(());
         }
         match self.enter(key, path.clone()) {
-            Ok(()) => {}
-            Err(error) if is_absent(&error) => {}
-            Err(error) => self.folder.warn_unreadable(&path, &error),
+            Ok(()) => Ok(()),
+            Err(error) if is_absent(&error) => Ok(()),
+            Err(error) => self.folder.skip_unreadable(&path, error),
         }
     }
 
@@ -405,15 +405,24 @@ impl Folder {
         Ok(FolderListing { objects, unnameable: walk.unnameable.unwrap_or_default() })
     }
 
-    /// Returns the metadata of an object without opening it; `None` if absent.
-    pub(super) fn look(&self, path: &Path) -> Option<ObjectMeta> {
+    /// Returns the metadata of an object without opening it; `None` if absent or unreadable.
+    fn look(&self, path: &Path) -> object_store::Result<Option<ObjectMeta>> {
         match self.state(path) {
-            Ok(found) => found.map(|(etag, stamp)| stamp.to_meta(path, etag)),
-            Err(error) => {
-                self.warn_unreadable(path, &error);
-                None
-            }
+            Ok(found) => Ok(found.map(|(etag, stamp)| stamp.to_meta(path, etag))),
+            Err(error) => self.skip_unreadable(path, error).map(|()| None),
         }
+    }
+
+    /// Warns of an entry that is left out of listings. A failure of the machine or the disk is an error: a listing
+    /// without the entry would say that the object does not exist.
+    fn skip_unreadable(&self, path: &Path, error: io::Error) -> object_store::Result<()> {
+        let of_entry =
+            [libc::EACCES, libc::EPERM, libc::ELOOP, libc::EXDEV, libc::ENOTDIR, libc::ENAMETOOLONG];
+        if error.raw_os_error().is_none_or(|code| of_entry.contains(&code)) {
+            self.warn_unreadable(path, &error);
+            return Ok(());
+        }
+        Err(failed(path, error))
     }
 
     /// Returns the names in a directory, in key order, and its metadata.

@@ -1,15 +1,24 @@
-//! The HTTP client of every origin: counts and times requests, and captures the headers of responses.
+//! The HTTP client of every origin: counts and times requests, captures the headers of responses, and checks their
+//! ranges.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+};
 
 use async_trait::async_trait;
-use http::{HeaderName, HeaderValue, Uri, header::AUTHORIZATION};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+    header::{AUTHORIZATION, CONTENT_RANGE, RANGE},
+};
 use object_store::{
     ClientOptions,
     aws::{AwsAuthorizer, AwsCredentialProvider},
     client::{
-        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-        ReqwestConnector,
+        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+        HttpService, ReqwestConnector,
     },
 };
 
@@ -111,6 +120,7 @@ impl ObservedClient {
         let uri = request.uri();
         let sent = OriginRequest::begin(self.metrics.clone(), RequestKind::of(method, uri), method, uri);
 
+        let start = if *method == Method::GET { range_start(request.headers()) } else { None };
         let answer = self.client.execute(request).await;
 
         match &answer {
@@ -118,7 +128,48 @@ impl ObservedClient {
             Err(error) if error.kind() == HttpErrorKind::Timeout => sent.failed(OriginFailure::Timeout),
             Err(_) => sent.failed(OriginFailure::Connection),
         }
-        answer
+        answer.map(|answer| match start {
+            Some(start) if answer.status().is_success() && !begins_at(&answer, start) => without_body(answer),
+            _ => answer,
+        })
+    }
+}
+
+/// Returns the first byte that a request asks for, if it asks for a range that begins at one.
+fn range_start(headers: &HeaderMap) -> Option<u64> {
+    let range = headers.get(RANGE)?.to_str().ok()?;
+    range.strip_prefix("bytes=")?.split_once('-')?.0.parse().ok()
+}
+
+/// Returns whether a response contains a part of an object from `start` on.
+fn begins_at(response: &HttpResponse, start: u64) -> bool {
+    let first = || {
+        let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
+        range.trim().strip_prefix("bytes ")?.split_once('-')?.0.parse::<u64>().ok()
+    };
+    response.status() == StatusCode::PARTIAL_CONTENT && first() == Some(start)
+}
+
+/// Replaces the body of a response by an error. object_store checks the range of a first response by its headers, but
+/// takes any body of the same ETag for the rest of one that broke off.
+fn without_body(response: HttpResponse) -> HttpResponse {
+    let (parts, _) = response.into_parts();
+    HttpResponse::from_parts(parts, HttpResponseBody::new(WrongRange))
+}
+
+/// A body that fails: the response has another range than the request.
+struct WrongRange;
+
+impl http_body::Body for WrongRange {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, HttpError>>> {
+        let error = std::io::Error::other("the response has another range than the request");
+        Poll::Ready(Some(Err(HttpError::new(HttpErrorKind::Decode, error))))
     }
 }
 

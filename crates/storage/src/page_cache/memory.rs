@@ -19,6 +19,7 @@ use super::{
 use crate::{
     Budget, EvictionPolicy, Holder,
     budget::{HitMeter, Reclaim},
+    object::ObjectHash,
     policy::{self, Eviction, EvictionSlot},
 };
 
@@ -191,6 +192,11 @@ impl MemoryTier {
         }
 
         pages.bytes += bytes;
+    }
+
+    /// Returns the keys of an object's pages in memory. Takes time for all pages of the tier.
+    pub(super) fn pages_of(&self, object: ObjectHash) -> Vec<PageKey> {
+        self.pages.lock().entries.keys().filter(|key| key.object == object).copied().collect()
     }
 
     /// Removes a page. Returns whether it existed.

@@ -42,7 +42,7 @@ use self::{
     memory::MemoryTier,
 };
 use crate::{
-    Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, policy,
+    Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, object::ObjectHash, policy,
     threads::blocking::run_blocking,
 };
 
@@ -192,11 +192,6 @@ impl PageCache {
         self.inner.disk.as_ref().is_some_and(|disk| disk.tier.stats().is_recovered)
     }
 
-    /// Returns the size of a page in bytes.
-    pub(crate) fn page_size(&self) -> u64 {
-        self.inner.layout.page
-    }
-
     pub(crate) fn layout(&self) -> PageLayout {
         self.inner.layout
     }
@@ -284,8 +279,29 @@ impl PageCache {
         self.inner.memory.insert(key, piece.clone());
     }
 
+    /// Removes all pages of an object of `size` bytes. Returns whether any existed.
+    pub(crate) fn remove_object(&self, object: ObjectHash, size: u64) -> bool {
+        let disk = self.inner.disk.as_ref().map(|disk| &disk.tier);
+        let resident = self.inner.memory.usage().pages + disk.map_or(0, |disk| disk.pages());
+        let pages = size.div_ceil(self.inner.layout.page);
+
+        let mut were_any = false;
+        if pages <= resident {
+            for page in 0..pages {
+                were_any |= self.remove(&PageKey { object, page: page as u32 });
+            }
+        } else {
+            let mut keys = self.inner.memory.pages_of(object);
+            keys.extend(disk.map(|disk| disk.pages_of(object)).unwrap_or_default());
+            for key in keys {
+                were_any |= self.remove(&key);
+            }
+        }
+        were_any
+    }
+
     /// Removes a page from all tiers. Returns whether any part of it existed.
-    pub(crate) fn remove(&self, key: &PageKey) -> bool {
+    fn remove(&self, key: &PageKey) -> bool {
         let in_memory = self.inner.memory.remove(key);
         let Some(disk) = &self.inner.disk else { return in_memory };
         let on_disk = disk.tier.blocks(key) != 0;
@@ -351,7 +367,6 @@ impl PageCache {
 #[derive(Debug)]
 struct BudgetedDiskTier {
     tier: DiskTier,
-    budget: Budget,
     index: Mutex<Reservation>,
     writes: AtomicU64,
 }
@@ -386,7 +401,7 @@ impl BudgetedDiskTier {
             DiskOpenError::Folder { source, .. } => Error::CacheFolder { dir, source: Arc::new(source) },
         })?;
         let index = budget.hold(Holder::Metadata, tier.stats().index_bytes);
-        Ok(Self { tier, budget: budget.clone(), index: Mutex::new(index), writes: AtomicU64::new(0) })
+        Ok(Self { tier, index: Mutex::new(index), writes: AtomicU64::new(0) })
     }
 
     /// Queues a piece to be written, and counts refusals.
@@ -395,8 +410,35 @@ impl BudgetedDiskTier {
             tracing::trace!(?reason, "piece not written to disk");
         }
         if self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(WRITES_PER_INDEX_MEASUREMENT) {
-            let held = self.budget.hold(Holder::Metadata, self.tier.stats().index_bytes);
-            *self.index.lock() = held;
+            let bytes = self.tier.stats().index_bytes;
+            self.index.lock().resize(bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::versions::paths_in_use::PathInUse;
+
+    #[tokio::test]
+    async fn all_pages_of_an_object_are_removed_whatever_size_it_claims() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = CacheOptions::new(ByteSize::mib(64)).with_disk(dir.path(), ByteSize::mib(256));
+        let cache = PageCache::open(options).await.unwrap();
+        for size in [9 << 20, u64::MAX] {
+            for object in [1, 2].map(ObjectHash) {
+                for page in [0, 8] {
+                    let charge = cache.reserve(100).unwrap();
+                    let piece = PagePiece::new(0, vec![7; 100].into(), charge, PathInUse::sole());
+                    cache.insert(PageKey { object, page }, &piece);
+                }
+            }
+            assert!(cache.remove_object(ObjectHash(1), size));
+            assert!(!cache.remove_object(ObjectHash(1), size));
+            assert!(cache.inner.memory.pages_of(ObjectHash(1)).is_empty());
+            assert_eq!(cache.inner.memory.pages_of(ObjectHash(2)).len(), 2);
+        }
+        cache.close().await.unwrap();
     }
 }

@@ -160,7 +160,7 @@ impl ChunkReads {
     fn new(groups: Vec<Vec<Range<u64>>>) -> Option<Self> {
         let count = groups.iter().map(Vec::len).sum::<usize>();
         let is_valid = groups.iter().flatten().all(|chunk| chunk.start <= chunk.end);
-        if groups.len() < 2 || count > MAX_CHUNKS || !is_valid {
+        if groups.len() < 2 || groups.len().max(count) > MAX_CHUNKS || !is_valid {
             return None;
         }
 
@@ -187,6 +187,7 @@ impl ChunkReads {
             self.by_start.iter().skip(first).take_while(|chunk| chunk.start < range.end).copied().collect();
 
         let mut predicted: Option<Vec<Range<u64>>> = None;
+        let mut is_another_pass = false;
         for ChunkPosition { group, column, .. } in read {
             let (group, column) = (group as usize, column as usize);
             // A read of a small part of a chunk says little about the rest.
@@ -197,7 +198,11 @@ impl ChunkReads {
             }
 
             if self.is_read_before(group, column) {
-                // Another pass over the file.
+                // Another pass over the file. Within one read, chunks of the row groups alternate if there is a second.
+                if is_another_pass {
+                    return None;
+                }
+                is_another_pass = true;
                 self.is_visited.fill(false);
                 self.recent.clear();
             }
@@ -414,6 +419,19 @@ mod tests {
         let mut reads = ColumnReads::default();
         reads.find(None);
         assert!(reads.note(&(0..1)).is_none() && !reads.begin_search());
+        assert!(ChunkReads::new(vec![vec![]; MAX_CHUNKS + 1]).is_none());
+    }
+
+    #[test]
+    fn a_read_of_row_groups_whose_chunks_alternate_predicts_nothing() {
+        const GROUPS: u64 = RECENT_GROUPS as u64 + 1;
+        let chunk = |group, column| {
+            let start = (column * GROUPS + group) * 10;
+            start..start + 10
+        };
+        let groups = (0..GROUPS).map(|group| (0..COLUMNS).map(|column| chunk(group, column)).collect());
+        let mut reads = ChunkReads::new(groups.collect()).unwrap();
+        assert_eq!(reads.note(&(0..GROUPS * COLUMNS * 10)), None);
     }
 
     #[test]

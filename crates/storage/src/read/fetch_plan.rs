@@ -13,7 +13,7 @@ use crate::{
     page_cache::WriteBacklog,
     read::{
         fetcher::Fetcher,
-        flight::{PieceFlight, PieceFlightTable},
+        flight::{ExpectedFlight, PieceFlight, PieceFlightTable},
         page_assembler::{ExpectedPiece, FetchRun},
         paged::PagedObject,
         pin::PinnedRange,
@@ -41,6 +41,8 @@ pub(crate) enum FirstBytes {
     Tail {
         at_least: u64,
     },
+    /// The end of a file, which the sender of a HEAD may read next.
+    Footer,
 }
 
 /// Minimum bytes to fetch for a footer of unknown length.
@@ -49,17 +51,17 @@ const FOOTER_BYTES: u64 = 64 << 10;
 const FOOTER_EXTENSIONS: [&str; 2] = ["parquet", "orc"];
 
 impl FirstBytes {
-    /// Returns the end of a file whose metadata is there; `None` for other files.
+    /// Returns [`Footer`](Self::Footer) if the file's metadata is at its end.
     pub(crate) fn of_footer(path: &Path) -> Option<Self> {
         let has_footer = FOOTER_EXTENSIONS.contains(&path.extension()?);
-        has_footer.then_some(Self::Tail { at_least: FOOTER_BYTES })
+        has_footer.then_some(Self::Footer)
     }
 
     /// Returns the range, unless it depends on the size of the object.
     pub(crate) fn range(self) -> Option<Range<u64>> {
         match self {
             Self::Range(range) => Some(range),
-            Self::Tail { .. } => None,
+            Self::Tail { .. } | Self::Footer => None,
         }
     }
 }
@@ -71,6 +73,26 @@ pub(crate) enum FetchUrgency {
     Now,
     /// A reader will reach the bytes later.
     Ahead,
+}
+
+/// The delayed requests for an object. Dropping it unsent, when the runtime shuts down, fails them.
+struct PendingBatch(Option<(Arc<Fetcher>, PagedObject)>);
+
+impl PendingBatch {
+    fn send(mut self) {
+        if let Some((fetcher, object)) = self.0.take() {
+            fetcher.send_batch(&object);
+        }
+    }
+}
+
+impl Drop for PendingBatch {
+    fn drop(&mut self) {
+        if let Some((fetcher, object)) = self.0.take() {
+            let failed = fetcher.batches.lock().remove(&object.hash);
+            drop(failed);
+        }
+    }
 }
 
 impl Fetcher {
@@ -175,7 +197,7 @@ impl Fetcher {
 
         let flight = PieceFlight::new(start, start + len);
         flights.insert(key, flight.clone());
-        let expected = ExpectedPiece { page, flight: flight.clone(), charge };
+        let expected = ExpectedPiece { page, flight: ExpectedFlight::new(flight.clone()), charge };
         let this = self.clone();
         let object = object.clone();
         tokio::spawn(traced(async move { this.load(object, expected).await }));
@@ -243,7 +265,7 @@ impl Fetcher {
             let is_ahead = is_ahead || !is_first;
             let ahead = is_ahead.then(|| self.cache.ahead().hold(len as u64));
             pins.push(PinnedRange::of_flight(object.offset(page), start, flight.clone(), ahead));
-            expected.push(ExpectedPiece { page, flight, charge });
+            expected.push(ExpectedPiece { page, flight: ExpectedFlight::new(flight), charge });
 
             if len < part.len() {
                 break;
@@ -270,13 +292,17 @@ impl Fetcher {
             return;
         };
 
-        let mut batches = self.batches.lock();
-        let batch = batches.entry(object.hash).or_default();
-        batch.push(run);
-        if batch.len() == 1 {
+        let is_first = {
+            let mut batches = self.batches.lock();
+            let batch = batches.entry(object.hash).or_default();
+            batch.push(run);
+            batch.len() == 1
+        };
+        if is_first {
+            let pending = PendingBatch(Some((this, object)));
             tokio::spawn(traced(async move {
                 tokio::time::sleep(wait).await;
-                this.send_batch(&object);
+                pending.send();
             }));
         }
     }
@@ -338,7 +364,7 @@ impl Fetcher {
         for ((page, part), charge) in parts.into_iter().zip(charges) {
             let flight = PieceFlight::new(part.start, part.end);
             flights.insert(object.key(page), flight.clone());
-            run.pieces.push(ExpectedPiece { page, flight, charge });
+            run.pieces.push(ExpectedPiece { page, flight: ExpectedFlight::new(flight), charge });
         }
 
         true
@@ -434,17 +460,19 @@ impl Fetcher {
     ) -> Result<(ObjectInfo, Vec<PinnedRange>)> {
         let layout = self.cache.layout();
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
+        let suffix = |at_least: u64| {
+            // One block more than the bytes, since the last one may be short.
+            let len = at_least.div_ceil(layout.block).saturating_add(1).saturating_mul(layout.block);
+            let len = len.min(self.max_fetch().max(2 * layout.block));
+            (GetRange::Suffix(len), len)
+        };
         let (range, len) = match wanted {
             FirstBytes::Range(range) => {
                 let range = self.opening_range(&path, range);
                 (GetRange::Bounded(range.clone()), range.end - range.start)
             }
-            FirstBytes::Tail { at_least } => {
-                // One block more than the bytes, since the last one may be short.
-                let len = at_least.div_ceil(layout.block).saturating_add(1).saturating_mul(layout.block);
-                let len = len.min(self.max_fetch().max(2 * layout.block));
-                (GetRange::Suffix(len), len)
-            }
+            FirstBytes::Tail { at_least } => suffix(at_least),
+            FirstBytes::Footer => suffix(FOOTER_BYTES),
         };
 
         let Some(opening) = self.cache.reserve(len.min(MAX_OPEN_BYTES.as_u64())) else {
@@ -519,7 +547,7 @@ impl Fetcher {
             flights.insert(object.key(page), flight.clone());
             let start = object.offset(page) + part.start as u64;
             pins.push(PinnedRange::of_flight(object.offset(page), start, flight.clone(), None));
-            expected.push(ExpectedPiece { page, flight, charge });
+            expected.push(ExpectedPiece { page, flight: ExpectedFlight::new(flight), charge });
 
             if len < part.len() {
                 break;

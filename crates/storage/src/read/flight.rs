@@ -1,6 +1,6 @@
 //! Pieces of pages in flight: buffers the bytes of each as they arrive, for all its waiters.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Deref, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -20,7 +20,7 @@ pub(crate) struct PieceFlights {
     table: Mutex<PieceFlightTable>,
 }
 
-/// The flights of each page.
+/// The flights of each page. A failed one that is still in the table counts as absent.
 #[derive(Debug, Default)]
 pub(crate) struct PieceFlightTable {
     pages: HashMap<PageKey, SmallVec<[Arc<PieceFlight>; 1]>>,
@@ -29,22 +29,26 @@ pub(crate) struct PieceFlightTable {
 impl PieceFlightTable {
     /// Returns the flight that covers the byte at this offset of the page.
     pub(crate) fn covering(&self, key: &PageKey, offset: usize) -> Option<&Arc<PieceFlight>> {
-        self.pages.get(key)?.iter().find(|flight| (flight.start..flight.end).contains(&offset))
+        let mut flights = self.pages.get(key)?.iter();
+        flights.find(|flight| (flight.start..flight.end).contains(&offset) && !flight.has_failed())
     }
 
     /// Returns the first byte of the page at or after `offset` that a flight covers.
     pub(crate) fn next_after(&self, key: &PageKey, offset: usize) -> Option<usize> {
-        let flights = self.pages.get(key)?.iter().filter(|flight| flight.end > offset);
+        let flights = self.pages.get(key)?.iter();
+        let flights = flights.filter(|flight| flight.end > offset && !flight.has_failed());
         flights.map(|flight| flight.start.max(offset)).min()
     }
 
     pub(crate) fn insert(&mut self, key: PageKey, flight: Arc<PieceFlight>) {
-        self.pages.entry(key).or_default().push(flight);
+        let flights = self.pages.entry(key).or_default();
+        flights.retain(|flight| !flight.has_failed());
+        flights.push(flight);
     }
 
     /// Returns the number of pages with flights.
     pub(crate) fn len(&self) -> usize {
-        self.pages.len()
+        self.pages.values().filter(|flights| flights.iter().any(|flight| !flight.has_failed())).count()
     }
 }
 
@@ -197,6 +201,31 @@ impl PieceFlight {
     }
 }
 
+/// A flight that a task will read or fetch. If the task ends without an outcome, or never runs since its runtime has
+/// shut down, dropping this fails the flight. Takes no lock of the table: a task may be dropped where it is spawned.
+#[derive(Debug)]
+pub(crate) struct ExpectedFlight(Arc<PieceFlight>);
+
+impl ExpectedFlight {
+    pub(crate) fn new(flight: Arc<PieceFlight>) -> Self {
+        Self(flight)
+    }
+}
+
+impl Deref for ExpectedFlight {
+    type Target = Arc<PieceFlight>;
+
+    fn deref(&self) -> &Arc<PieceFlight> {
+        &self.0
+    }
+}
+
+impl Drop for ExpectedFlight {
+    fn drop(&mut self) {
+        self.0.fail(Error::Cache { reason: "the fetch of a piece ended unexpectedly".to_owned() });
+    }
+}
+
 /// A guard for a flight whose bytes a task is reading. If the task ends without an outcome (by a panic in a callee),
 /// dropping the guard fails the flight: waiters get an error, and the next reader starts a new fetch.
 pub(crate) struct PieceFlightGuard<'a> {
@@ -249,6 +278,23 @@ mod tests {
 
     fn bytes(chunks: Result<Vec<Bytes>>) -> Vec<u8> {
         chunks.unwrap().concat()
+    }
+
+    #[tokio::test]
+    async fn a_flight_whose_task_never_runs_fails_and_counts_as_absent() {
+        let flights = PieceFlights::default();
+        let flight = PieceFlight::new(0, 10);
+        flights.lock().insert(KEY, flight.clone());
+        {
+            // A task is dropped where it is spawned if its runtime has shut down.
+            let table = flights.lock();
+            drop(ExpectedFlight::new(flight.clone()));
+            assert!(table.covering(&KEY, 5).is_none() && table.next_after(&KEY, 0).is_none());
+            assert_eq!(table.len(), 0);
+        }
+        assert!(flight.read(0, 10).await.is_err());
+        flights.lock().insert(KEY, PieceFlight::new(5, 10));
+        assert_eq!(flights.lock().next_after(&KEY, 0), Some(5));
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ pub(super) mod flight;
 pub(super) mod footer_credit;
 pub(super) mod object_store_impl;
 pub(super) mod open_object;
+pub(super) mod opened_file;
 pub(super) mod page_assembler;
 pub(super) mod paged;
 pub(super) mod pin;

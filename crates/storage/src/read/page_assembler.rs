@@ -9,7 +9,7 @@ use crate::{
     page_cache::{PageKey, PagePiece},
     read::{
         byte_source::ByteSource,
-        flight::{PieceFlight, PieceFlights},
+        flight::{ExpectedFlight, PieceFlight, PieceFlights},
         paged::PagedObject,
         requests::to_peers::FetchRoute,
     },
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ExpectedPiece {
     pub(crate) page: u32,
-    pub(crate) flight: Arc<PieceFlight>,
+    pub(crate) flight: ExpectedFlight,
     pub(crate) charge: Reservation,
 }
 
@@ -153,7 +153,7 @@ impl<'a> PageAssembler<'a> {
     /// Ends the request: exactly the expected bytes arrived.
     pub(crate) fn complete(&mut self) {
         if let Some(ExpectedPiece { flight, .. }) = self.expected.front() {
-            let flight = flight.clone();
+            let flight = Arc::clone(flight);
             let last = std::mem::take(&mut self.held);
             let bytes = self.whole(&flight, last);
             self.land(bytes);

@@ -15,7 +15,10 @@ use std::{
     collections::{HashMap, VecDeque},
     mem::take,
     ops::Range,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -50,12 +53,13 @@ pub(crate) struct ReadAhead {
     max_window: u64,
     quota: Arc<ReadAheadQuota>,
     state: Mutex<ReadAheadState>,
+    /// True while a task releases the pins of idle readers.
+    is_sweeping: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct ReadAheadState {
     objects: HashMap<ObjectHash, ObjectReaders>,
-    is_sweeping: bool,
 }
 
 /// The readers of one object.
@@ -125,7 +129,7 @@ pub(crate) struct ReadAheadPlan {
 
 impl ReadAhead {
     pub(crate) fn new(block_size: u64, max_window: u64, quota: Arc<ReadAheadQuota>) -> Arc<Self> {
-        Arc::new(Self { block_size, max_window, quota, state: Mutex::default() })
+        Arc::new(Self { block_size, max_window, quota, state: Mutex::default(), is_sweeping: Arc::default() })
     }
 
     /// Records a read of `range`. While more than half a window is still ahead of the reader, nothing more is
@@ -183,7 +187,8 @@ impl ReadAhead {
         let mut state = self.state.lock();
         let Some(chunks) = state.chunks_of(object) else { return };
         chunks.pins.add(pins, &self.quota);
-        self.start_sweep(&mut state);
+        drop(state);
+        self.start_sweep();
     }
 
     /// Records that bytes were fetched a second time because they had been released.
@@ -211,16 +216,19 @@ impl ReadAhead {
         }
 
         stream.pins.add(pins, &self.quota);
-        self.start_sweep(&mut state);
+        drop(state);
+        self.start_sweep();
     }
 
-    fn start_sweep(self: &Arc<Self>, state: &mut ReadAheadState) {
-        if !std::mem::replace(&mut state.is_sweeping, true) {
-            tokio::spawn(sweep(Arc::downgrade(self)));
+    fn start_sweep(self: &Arc<Self>) {
+        if !self.is_sweeping.swap(true, Ordering::AcqRel) {
+            let sweeping = SweepGuard(self.is_sweeping.clone());
+            tokio::spawn(sweep(Arc::downgrade(self), sweeping));
         }
     }
 
-    /// Releases the pins of readers that have not returned. Returns whether any pins are left.
+    /// Releases the pins of readers that have not returned. Returns whether any pins are left; if not, the next pins
+    /// start another sweep.
     fn release_idle(&self) -> bool {
         let mut released = Vec::new();
         let mut state = self.state.lock();
@@ -242,7 +250,7 @@ impl ReadAhead {
             }
         }
 
-        state.is_sweeping = is_left;
+        self.is_sweeping.store(is_left, Ordering::Release);
         is_left
     }
 }
@@ -265,7 +273,16 @@ impl ReadAheadState {
     }
 }
 
-async fn sweep(readers: Weak<ReadAhead>) {
+/// Ends a sweep, also if its runtime shuts down: the next pins start another one.
+struct SweepGuard(Arc<AtomicBool>);
+
+impl Drop for SweepGuard {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+async fn sweep(readers: Weak<ReadAhead>, _sweeping: SweepGuard) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         match readers.upgrade() {

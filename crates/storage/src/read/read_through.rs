@@ -9,7 +9,6 @@
 //! match.
 
 use std::{
-    fs::{File, Metadata},
     ops::Range,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -17,7 +16,7 @@ use std::{
 
 use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
 use parking_lot::{Mutex, RwLock};
 
@@ -26,7 +25,6 @@ use crate::{
     RequestOptions, Result,
     object::headers::{CapturedHeaders, ObjectHeaders},
     origin::{key_of_version, path_of_version, trace::traced},
-    page_cache::PageKey,
     peers::Peers,
     read::{
         column_reads::{ColumnLayout, MAX_FOOTER},
@@ -38,7 +36,7 @@ use crate::{
         read_ahead::ReadAhead,
         reader::RangeReader,
         requests::{
-            to_origin::{RequestSender, exact_range},
+            to_origin::{RequestSender, body},
             to_peers::PeerRequests,
         },
     },
@@ -285,7 +283,7 @@ impl ReadThrough {
 
     pub(crate) fn drop_pages(&self, known: &ObjectInfo) {
         if let Some(hash) = known.hash {
-            drop_pages(self.cache(), hash, known.meta.size);
+            self.cache().remove_object(hash, known.meta.size);
         }
     }
 
@@ -348,13 +346,16 @@ impl ReadThrough {
             };
             for ListedKey { meta, .. } in page.objects {
                 let known = self.versions().forget(&meta.location);
+                let hash = known.as_ref().and_then(|known| known.hash);
                 let version = self.origin().version_of(&meta).map(|version| version.hash());
-                let hashes = known.as_ref().and_then(|known| known.hash).into_iter().chain(version);
+                let hashes = hash.into_iter().chain(version.filter(|version| hash != Some(*version)));
                 let dropped_pages =
-                    hashes.fold(false, |any, hash| drop_pages(self.cache(), hash, meta.size) | any);
+                    hashes.fold(false, |any, hash| self.cache().remove_object(hash, meta.size) | any);
                 if known.is_some() || dropped_pages {
                     dropped.insert(meta.location.to_string());
                 }
+                // Large objects have many pages.
+                tokio::task::yield_now().await;
             }
 
             request.token = page.next_token;
@@ -407,12 +408,14 @@ impl ReadThrough {
                 !range.is_empty() && self.fetcher().fills_from_origin(path, range.start)
             }
             // The home of the end of an object depends on its size; a file is described without a request.
-            FirstBytes::Tail { .. } => !self.is_clustered() && !self.origin().is_folder(),
+            FirstBytes::Tail { .. } | FirstBytes::Footer => {
+                !self.is_clustered() && !self.origin().is_folder()
+            }
         });
         let opening = wanted.and_then(|wanted| {
             let in_use = self.versions().in_use.begin_alone(path)?;
-            let is_tail = matches!(wanted, FirstBytes::Tail { .. });
-            (!is_tail || self.inner.footer_credit.spend()).then_some((wanted, in_use))
+            let is_guess = matches!(wanted, FirstBytes::Footer);
+            (!is_guess || self.inner.footer_credit.spend()).then_some((wanted, in_use))
         });
 
         // Filled if it was this caller that sent the request.
@@ -508,15 +511,20 @@ impl ReadThrough {
                 return Ok((answer, known.headers.clone()));
             }
 
-            let Some(hash) = known.hash else {
-                resolve_range(&known, options.range.as_ref())?;
-                return self.past_cache(path, options).await;
+            let answered = match known.hash {
+                Some(hash) => {
+                    let answer = self.read(&known, hash, options.range.as_ref(), pins).await;
+                    answer.map(|answer| (answer, known.headers.clone()))
+                }
+                None => {
+                    resolve_range(&known, options.range.as_ref())?;
+                    self.past_cache(path, options.clone()).await
+                }
             };
 
-            match self.read(&known, hash, options.range.as_ref(), pins).await {
-                Ok(answer) => return Ok((answer, known.headers.clone())),
+            match answered {
                 Err(Error::Changed { .. }) => at_once = true,
-                Err(error) => return Err(error),
+                answered => return answered,
             }
         }
 
@@ -689,41 +697,11 @@ impl ReadThrough {
         let counters = self.inner.fetcher.counters.clone();
         let announced = if options.head { 0..0 } else { range.clone() };
 
-        let opened = opened(&result.payload);
-        let checked = exact_range(result.into_stream(), path, announced);
+        let checked = body(result.payload, path, &result.meta, announced)?;
         let counted = checked.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
-        let stream = counted.chain(unchanged(opened, path)).map_err(object_store::Error::from).boxed();
+        let stream = counted.map_err(object_store::Error::from).boxed();
         Ok((GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes }, headers))
     }
-}
-
-/// Returns an opened file and its metadata at that moment.
-fn opened(payload: &GetResultPayload) -> Option<(File, Metadata)> {
-    let GetResultPayload::File(file, _) = payload else { return None };
-    let file = file.try_clone().ok()?;
-    let metadata = file.metadata().ok()?;
-    Some((file, metadata))
-}
-
-/// Ends a read of a file, with an error if the file was written in place in the meantime.
-fn unchanged(opened: Option<(File, Metadata)>, path: &Path) -> impl Stream<Item = Result<Bytes>> + use<> {
-    let path = path.to_string();
-    let check = move || {
-        let (file, before) = opened?;
-        let now = file.metadata().ok()?;
-        let same = now.len() == before.len() && now.modified().ok()? == before.modified().ok()?;
-        (!same).then_some(Err(Error::Changed { path }))
-    };
-    futures::stream::once(async move { check() }).filter_map(std::future::ready)
-}
-
-/// Drops all pages of an object. Returns whether any existed.
-fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) -> bool {
-    let mut were_any = false;
-    for page in 0..size.div_ceil(cache.page_size()) {
-        were_any |= cache.remove(&PageKey { object, page: page as u32 });
-    }
-    were_any
 }
 
 /// Returns the bytes that the sender of a request will read first; `None` if that depends on the object's size, or

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{StreamExt, stream::BoxStream};
 
 use crate::{
     ByteRange, ByteSize, Error, Result,
@@ -15,7 +15,7 @@ use crate::{
         fetcher::Fetcher,
         paged::PagedObject,
         pin::PinnedRange,
-        requests::{to_origin::exact_range, to_peers::FetchRoute},
+        requests::{to_origin::body, to_peers::FetchRoute},
     },
 };
 
@@ -301,9 +301,17 @@ impl RangeReader {
             }
         };
 
-        let counters = self.fetcher.counters.clone();
-        let stream = exact_range(answer.into_stream(), &self.object.known.path, start..end)
-            .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
+        let known = self.object.known.clone();
+        let stream = body(answer.payload, &known.path, &known.meta, start..end)
+            .map_err(|error| requests.if_changed(&known, error))?;
+        let fetcher = self.fetcher.clone();
+        let stream = stream.map(move |bytes| match bytes {
+            Ok(bytes) => {
+                fetcher.counters.bytes_passed_through.add(bytes.len() as u64);
+                Ok(bytes)
+            }
+            Err(error) => Err(fetcher.requests.if_changed(&known, error)),
+        });
         self.bypass = Some(BypassRead { stream: stream.boxed(), end, source: ByteSource::Origin });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Receives the pieces of planned fetches from disk, peers or the origin, and lands their flights.
 
-use std::{os::unix::fs::FileExt, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
@@ -14,11 +14,11 @@ use crate::{
         byte_source::ByteSource,
         fetcher::Fetcher,
         flight::PieceFlightGuard,
+        opened_file::OpenedFile,
         page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
         paged::PagedObject,
         requests::{to_origin::RetryState, to_peers::PeerMiss},
     },
-    threads::blocking::run_blocking,
 };
 
 impl Fetcher {
@@ -209,45 +209,20 @@ impl Fetcher {
         self.requests.with_deadline(path, retry_state, next).await
     }
 
-    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so
-    /// a piece counts only if the file is unchanged after reading it.
+    /// Reads whole pieces of a local file. A file can be written in place while it is read, so a piece counts only if
+    /// the file is unchanged after reading it.
     async fn read_file(&self, pieces: &mut PageAssembler<'_>, file: std::fs::File) -> Result<()> {
-        let file = Arc::new(file);
         let known = &pieces.object().known;
-        let path = known.path.to_string();
-
-        let failed = |error: std::io::Error| {
-            let source = object_store::Error::Generic { store: "folder", source: error.into() };
-            Error::from_origin(&path, source)
-        };
-        let stamp =
-            |file: &std::fs::File| file.metadata().and_then(|meta| Ok((meta.modified()?, meta.len())));
-
-        let opened = stamp(&file).map_err(failed)?;
-        let modified: chrono::DateTime<chrono::Utc> = opened.0.into();
-        if modified != known.meta.last_modified || opened.1 != known.meta.size {
+        let file = OpenedFile::new(file, &known.path)?;
+        if !file.is(&known.meta) {
             return Err(self.requests.changed(known));
         }
 
         while let Some((start, len)) = pieces.next_piece() {
-            let file = file.clone();
-            // Allocate on this thread: buffers that are allocated by blocking threads and freed by others would stay
-            // in the heaps of the blocking threads.
-            let mut bytes = vec![0; len];
-            let read = run_blocking(move || {
-                file.read_exact_at(&mut bytes, start)?;
-                stamp(&file).map(|stamp| (Bytes::from(bytes), stamp))
-            });
-            let read = read.await.map_err(|error| Error::from_origin(&path, error.into()))?;
-
-            match read {
-                Ok((bytes, stamp)) if stamp == opened => {
-                    self.counters.bytes_origin.add(bytes.len() as u64);
-                    pieces.push_piece(bytes);
-                }
-                Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(failed(error)),
-                _ => return Err(self.requests.changed(known)),
-            }
+            let bytes =
+                file.read(start, len).await.map_err(|error| self.requests.if_changed(known, error))?;
+            self.counters.bytes_origin.add(bytes.len() as u64);
+            pieces.push_piece(bytes);
         }
 
         Ok(())

@@ -36,6 +36,8 @@ use crate::{
 /// Maximum paths remembered per bucket, which take about 40 MB.
 const MAX_PATHS: usize = 65_536;
 const EPOCHS: usize = 64;
+/// Maximum size of an object that is cached: 16 TiB, since pages have numbers of 32 bits, and at least 4 KiB.
+const MAX_CACHED: u64 = u32::MAX as u64 * 4096;
 
 /// The origin's description of an object.
 #[derive(Clone, Debug)]
@@ -45,8 +47,8 @@ pub(crate) struct ObjectInfo {
     pub(crate) attributes: Attributes,
     /// Headers from an origin that speaks the S3 protocol.
     pub(crate) headers: Option<ObjectHeaders>,
-    /// `None` if the origin gives no strong ETag, or if the object may still be being written: then nothing of it may
-    /// be cached.
+    /// `None` if the origin gives no strong ETag, if the object may still be being written, or if it is larger than
+    /// [`MAX_CACHED`]: then nothing of it may be cached.
     pub(crate) hash: Option<ObjectHash>,
     /// Set if the version in `meta` is the state of a file, which cannot be requested later.
     is_of_file: bool,
@@ -76,7 +78,7 @@ impl ObjectInfo {
         in_use: Arc<PathInUse>,
     ) -> Self {
         let unsettled = origin.may_be_writing() && Utc::now() - meta.last_modified < SETTLED_AFTER;
-        let version = origin.version_of(&meta).filter(|_| !unsettled);
+        let version = origin.version_of(&meta).filter(|_| !unsettled && meta.size <= MAX_CACHED);
         let hash = version.map(|version| version.hash());
         let is_of_file = origin.is_folder();
         Self {

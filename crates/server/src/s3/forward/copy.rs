@@ -10,7 +10,7 @@ use http::{
 };
 use s3s::{
     Body, HttpResponse, S3ErrorCode, S3Result,
-    dto::{self, StreamingBlob, Timestamp, TimestampFormat},
+    dto::{StreamingBlob, Timestamp, TimestampFormat},
     s3_error,
 };
 
@@ -60,14 +60,8 @@ impl Forwarder {
 
         let is_part = request.operation.name == "UploadPartCopy";
         let conditions = conditions(headers)?;
-        let wanted = match headers.get(COPY_RANGE).and_then(|range| range.to_str().ok()) {
-            Some(range) if is_part => {
-                let range = dto::Range::parse(range)
-                    .map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range"))?;
-                RequestedRange::new(Some(range), None)?
-            }
-            _ => RequestedRange::All,
-        };
+        let range = headers.get(COPY_RANGE).filter(|_| is_part).and_then(|range| range.to_str().ok());
+        let wanted = RequestedRange::of_copy(range)?;
 
         let path = read::readable_path(&bucket.reader, &source.key)?;
         let opened = read::open(&bucket.reader, &path, &wanted, &conditions).await.map_err(|failed| {
@@ -76,6 +70,7 @@ impl Forwarder {
                 _ => failed,
             }
         })?;
+        wanted.check_copy(opened.result.meta.size)?;
 
         let is_replaced = headers.get(METADATA_DIRECTIVE).is_some_and(|value| value == "REPLACE");
         let sent = if is_part {

@@ -41,6 +41,26 @@ impl RequestedRange {
         }
     }
 
+    /// Interprets the header x-amz-copy-source-range: `bytes=first-last`.
+    pub(crate) fn of_copy(header: Option<&str>) -> S3Result<Self> {
+        match header.map(dto::Range::parse) {
+            None => Ok(Self::All),
+            Some(Ok(range @ dto::Range::Int { last: Some(_), .. })) => Self::new(Some(range), None),
+            Some(_) => Err(s3_error!(InvalidArgument, "x-amz-copy-source-range is bytes=first-last")),
+        }
+    }
+
+    /// Refuses a range to copy that ends beyond an object of `size` bytes.
+    pub(crate) fn check_copy(&self, size: u64) -> S3Result<()> {
+        match self {
+            Self::Bytes(GetRange::Bounded(range)) if range.end > size => Err(s3_error!(
+                InvalidArgument,
+                "Range specified is not valid for source object of size: {size}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the range in the object_store crate's form; `None` for whole objects and for the empty range.
     pub(crate) fn to_store(&self) -> Option<GetRange> {
         match self {

@@ -1,17 +1,21 @@
 //! CompleteMultipartUpload for a folder: the ETag of the parts, a checksum of all bytes, and the answer to a repeated
 //! request.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::Mutex;
 use s3s::{
     S3Result,
     checksum::ChecksumHasher,
     crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256},
-    dto::{Checksum, CompleteMultipartUploadInput, CompleteMultipartUploadOutput},
+    dto::{Checksum, CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart},
     s3_error,
 };
 use stylobate_storage::{JoinCheck, JoinMismatchError, KeptHeaders};
+use tokio::sync::OwnedMutexGuard;
 
 use super::kept::{FULL_OBJECT, keep_checksums};
 
@@ -77,6 +81,13 @@ pub(crate) fn full_checksum(
     if says_composite || values.into_iter().any(is_composite) {
         return check_composite(input, &claimed).map(|()| None);
     }
+    // Some clients leave out both the type and the number of parts of a composite checksum.
+    if input.checksum_type.is_none()
+        && has_part_checksums(input, &claimed)
+        && check_composite(input, &claimed).is_ok()
+    {
+        return Ok(None);
+    }
 
     let hasher = ChecksumHasher {
         crc32: claimed.checksum_crc32.is_some().then(Crc32::new),
@@ -87,6 +98,19 @@ pub(crate) fn full_checksum(
     };
 
     Ok(Some(Box::new(FullChecksum { claimed, hasher, kept: kept.clone() })))
+}
+
+/// Returns true if the request lists, for each part, the checksum of each kind that is claimed for the object.
+fn has_part_checksums(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> bool {
+    let parts = input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref());
+    let are_listed = |part: &CompletedPart| {
+        claimed.checksum_crc64nvme.is_none()
+            && (claimed.checksum_crc32.is_none() || part.checksum_crc32.is_some())
+            && (claimed.checksum_crc32c.is_none() || part.checksum_crc32c.is_some())
+            && (claimed.checksum_sha1.is_none() || part.checksum_sha1.is_some())
+            && (claimed.checksum_sha256.is_none() || part.checksum_sha256.is_some())
+    };
+    parts.is_some_and(|parts| !parts.is_empty() && parts.iter().all(are_listed))
 }
 
 /// Checks the checksum of the part checksums, if the request lists them.
@@ -131,7 +155,11 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
 /// Recently completed uploads: a client that did not receive the answer repeats the request, and gets the same
 /// answer.
 #[derive(Debug, Default)]
-pub(crate) struct CompletedUploads(Mutex<VecDeque<(CompletedUploadKey, CompleteMultipartUploadOutput)>>);
+pub(crate) struct CompletedUploads {
+    answers: Mutex<VecDeque<(CompletedUploadKey, CompleteMultipartUploadOutput)>>,
+    /// A lock for each upload that is being completed.
+    turns: Mutex<Vec<(CompletedUploadKey, Weak<tokio::sync::Mutex<()>>)>>,
+}
 
 /// Identifies a completed upload together with its list of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,8 +182,24 @@ pub(crate) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
 }
 
 impl CompletedUploads {
+    /// Waits until no other request completes the upload.
+    pub(crate) async fn turn(&self, name: &CompletedUploadKey) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock();
+            turns.retain(|(_, turn)| turn.strong_count() > 0);
+            let running =
+                turns.iter().find(|(running, _)| running == name).and_then(|(_, turn)| turn.upgrade());
+            running.unwrap_or_else(|| {
+                let turn = Arc::default();
+                turns.push((name.clone(), Arc::downgrade(&turn)));
+                turn
+            })
+        };
+        turn.lock_owned().await
+    }
+
     pub(crate) fn note(&self, name: CompletedUploadKey, answer: &CompleteMultipartUploadOutput) {
-        let mut all = self.0.lock();
+        let mut all = self.answers.lock();
         if all.len() == MAX_REMEMBERED {
             all.pop_front();
         }
@@ -163,7 +207,7 @@ impl CompletedUploads {
     }
 
     pub(crate) fn answer(&self, name: &CompletedUploadKey) -> Option<CompleteMultipartUploadOutput> {
-        let all = self.0.lock();
+        let all = self.answers.lock();
         all.iter().find(|(completed, _)| completed == name).map(|(_, answer)| copy_of(answer))
     }
 }

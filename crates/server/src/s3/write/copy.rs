@@ -1,12 +1,11 @@
 //! CopyObject. Within a bucket, the origin copies by itself. Between buckets, if metadata is replaced, or if a
 //! condition binds the copy to one version, the node reads and writes the object.
 
+use http::Extensions;
 use object_store::{CopyOptions, ObjectStore, PutOptions, path::Path};
 use s3s::{
-    S3Error, S3ErrorCode, S3Response, S3Result,
-    dto::{
-        CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, MetadataDirective, TaggingDirective,
-    },
+    S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
+    dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDirective, TaggingDirective},
     s3_error,
 };
 use stylobate_storage::{CopyChange, ReadThrough};
@@ -18,6 +17,7 @@ use super::{
     tagging::read_tags,
 };
 use crate::s3::{
+    authorize::CopySourceHeader,
     door::{S3Backend, refuse_version},
     read::{
         conditions::{ReadConditions, timestamp},
@@ -31,10 +31,11 @@ use crate::s3::{
 
 pub(crate) async fn copy_object(
     door: &S3Backend,
-    input: CopyObjectInput,
+    request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
+    let S3Request { input, extensions, .. } = request;
     let target = door.writable(&input.bucket)?;
-    let (source_bucket, source_key) = source_of(&input.copy_source)?;
+    let CopySourceHeader { bucket: source_bucket, key: source_key, .. } = source_of(&extensions)?;
     let source = door.readable(source_bucket)?;
     let to = writable_path(&target.reader, &input.key)?;
     let from = read::readable_path(&source.reader, source_key)?;
@@ -140,17 +141,11 @@ async fn copy_within(reader: &ReadThrough, from: &Path, to: &Path, options: Copy
     run_detached(async move { reader.copy_opts(&from, &to, options).await }).await
 }
 
-/// Returns the bucket and key of the source.
-pub(crate) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
-    match source {
-        CopySource::Bucket { bucket, key, version_id } => {
-            refuse_version(version_id.as_deref())?;
-            Ok((bucket, key))
-        }
-        CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => {
-            Err(s3_error!(NotImplemented, "access points cannot be copied from"))
-        }
-    }
+/// Returns the source of a copy.
+pub(crate) fn source_of(extensions: &Extensions) -> S3Result<&CopySourceHeader> {
+    let source = extensions.get::<CopySourceHeader>().ok_or_else(|| s3_error!(InternalError))?;
+    refuse_version(source.version.as_deref())?;
+    Ok(source)
 }
 
 /// Converts the error of a failed condition: in a copy, each one is a failed precondition.

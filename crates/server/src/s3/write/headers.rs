@@ -3,6 +3,10 @@
 //! s3s has separate input types for PutObject, CopyObject and CreateMultipartUpload, without a trait for their common
 //! fields, so macros access these.
 
+use http::{
+    HeaderMap, HeaderName,
+    header::{IF_MATCH, IF_NONE_MATCH},
+};
 use s3s::{S3Error, S3Result, dto::ObjectCannedACL, s3_error};
 
 /// Refuses headers that no origin keeps, and those that only a folder keeps. `also` lists further headers of an
@@ -62,6 +66,31 @@ pub(super) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
         Some((name, _)) => Err(s3_error!(NotImplemented, "the header {name} is not supported")),
         None => Ok(()),
     }
+}
+
+/// Kinds of checksums that a node verifies, and other headers of that prefix.
+const CHECKSUM_HEADERS: [&str; 8] =
+    ["algorithm", "crc32", "crc32c", "crc64nvme", "mode", "sha1", "sha256", "type"];
+
+/// Refuses headers that the protocol layer does not read, rather than ignoring them: conditions on the target of a
+/// copy, and checksums of other kinds, which may also be announced to follow the body.
+pub(crate) fn refuse_unread(headers: &HeaderMap) -> S3Result<()> {
+    let unsupported = |name: &str| Err(s3_error!(NotImplemented, "the header {name} is not supported"));
+    if headers.contains_key("x-amz-copy-source") {
+        let condition = [IF_MATCH, IF_NONE_MATCH].into_iter().find(|name| headers.contains_key(name));
+        if let Some(name) = condition {
+            return Err(s3_error!(NotImplemented, "{name}: a copy cannot depend on its target"));
+        }
+    }
+
+    let announced = headers.get_all("x-amz-trailer").iter().filter_map(|names| names.to_str().ok());
+    let announced = announced.flat_map(|names| names.split(',')).map(str::trim);
+    let mut names = headers.keys().map(HeaderName::as_str).chain(announced);
+    let unread = names.find(|name| {
+        let name = name.to_ascii_lowercase();
+        name.strip_prefix("x-amz-checksum-").is_some_and(|kind| !CHECKSUM_HEADERS.contains(&kind))
+    });
+    unread.map_or(Ok(()), unsupported)
 }
 
 /// Refuses an ACL other than the bucket's own.

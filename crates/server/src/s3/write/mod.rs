@@ -3,7 +3,7 @@
 pub(super) mod checksum;
 pub(super) mod copy;
 pub(super) mod delete;
-mod headers;
+pub(super) mod headers;
 pub(super) mod ingest;
 pub(super) mod multipart;
 pub(super) mod payload;

@@ -4,7 +4,7 @@ use object_store::path::Path;
 use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
-        self, AbortMultipartUploadInput, AbortMultipartUploadOutput, Checksum, CompleteMultipartUploadInput,
+        AbortMultipartUploadInput, AbortMultipartUploadOutput, Checksum, CompleteMultipartUploadInput,
         CompleteMultipartUploadOutput, CompletedPart, CopyPartResult, CreateMultipartUploadInput,
         CreateMultipartUploadOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput,
         UploadPartOutput,
@@ -21,6 +21,7 @@ use super::{
     put::{self as write, writable_path},
 };
 use crate::s3::{
+    authorize::CopySourceHeader,
     door::S3Backend,
     read::{
         conditions::{ReadConditions, timestamp},
@@ -111,10 +112,11 @@ pub(crate) async fn upload_part(
 
 pub(crate) async fn upload_part_copy(
     door: &S3Backend,
-    input: UploadPartCopyInput,
+    request: S3Request<UploadPartCopyInput>,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    let S3Request { input, extensions, .. } = request;
     let target = door.writable(&input.bucket)?;
-    let (source_bucket, source_key) = source_of(&input.copy_source)?;
+    let CopySourceHeader { bucket: source_bucket, key: source_key, .. } = source_of(&extensions)?;
     let source = door.readable(source_bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
@@ -122,10 +124,7 @@ pub(crate) async fn upload_part_copy(
     let to = writable_path(&target.reader, &input.key)?;
     let number = part_number(Some(input.part_number))?;
 
-    let range = input.copy_source_range.as_deref().map(dto::Range::parse).transpose();
-    let range =
-        range.map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range is bytes=first-last"))?;
-    let wanted = RequestedRange::new(range, None)?;
+    let wanted = RequestedRange::of_copy(input.copy_source_range.as_deref())?;
     let conditions = ReadConditions {
         if_match: input.copy_source_if_match,
         if_none_match: input.copy_source_if_none_match,
@@ -135,6 +134,7 @@ pub(crate) async fn upload_part_copy(
 
     let object =
         read::open(&source.reader, &from, &wanted, &conditions).await.map_err(as_precondition)?.result;
+    wanted.check_copy(object.meta.size)?;
     let last_modified = timestamp(object.meta.last_modified);
 
     let part = (&to, input.upload_id.as_str(), number);
@@ -168,15 +168,22 @@ pub(crate) async fn complete(
         parts: hash_of_parts(&parts),
     };
 
-    let outcome = join(door, &bucket.reader, &path, input, parts).await;
-    match outcome {
-        Ok(answer) => {
-            door.completed.note(name, &answer);
-            Ok(S3Response::new(answer))
+    // Goes on if the client disconnects: the cache must be invalidated once the object exists, and a client that
+    // stopped waiting repeats the request.
+    let door = door.clone();
+    let reader = bucket.reader.clone();
+    let completing = tokio::spawn(traced(async move {
+        let _turn = door.completed.turn(&name).await;
+        match join(&door, &reader, &path, input, parts).await {
+            Ok(answer) => {
+                door.completed.note(name, &answer);
+                Ok(answer)
+            }
+            // The upload was completed before.
+            Err(failed) => door.completed.answer(&name).ok_or(failed),
         }
-        // The upload may have been completed before, or concurrently by a repeated request.
-        Err(failed) => door.completed.answer(&name).map(S3Response::new).ok_or(failed),
-    }
+    }));
+    completing.await.map_err(|_| s3_error!(InternalError))?.map(S3Response::new)
 }
 
 /// Joins the parts of an upload.
@@ -197,18 +204,9 @@ async fn join(
     }
 
     let memory = door.memory.take(reader.completion_memory_bytes(&input.upload_id)).await?;
-    let joining = reader.clone();
-    let upload = input.upload_id;
-    let target = path.clone();
-    // Continues if the client disconnects: the cache must be invalidated once the object exists.
-    let completed = tokio::spawn(traced(async move {
-        let _memory = memory;
-        joining.complete_upload(&target, &upload, &parts, completion).await
-    }))
-    .await;
-
-    let result =
-        completed.map_err(|_| s3_error!(InternalError))?.map_err(|failed| error::from_storage(&failed))?;
+    let result = reader.complete_upload(path, &input.upload_id, &parts, completion).await;
+    drop(memory);
+    let result = result.map_err(|failed| error::from_storage(&failed))?;
 
     let e_tag = match result.e_tag {
         Some(raw) => Some(etag::from_origin(&raw)),

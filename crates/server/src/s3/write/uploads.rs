@@ -6,7 +6,7 @@ use object_store::path::Path;
 use s3s::{
     S3Error, S3Response, S3Result,
     dto::{
-        ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput,
+        CommonPrefix, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput,
         MultipartUpload, Part,
     },
     s3_error,
@@ -75,10 +75,6 @@ pub(crate) async fn list_uploads(
     input: ListMultipartUploadsInput,
 ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
     let bucket = door.readable(&input.bucket)?;
-    if input.delimiter.as_deref().is_some_and(|delimiter| !delimiter.is_empty()) {
-        return Err(s3_error!(NotImplemented, "uploads are listed without a delimiter"));
-    }
-
     let max_uploads = max_listed("max-uploads", input.max_uploads)?;
     let encoding = encoding(input.encoding_type.as_ref())?;
 
@@ -98,11 +94,25 @@ pub(crate) async fn list_uploads(
     let id = input.upload_id_marker.as_deref();
     uploads.retain(|upload| upload.path.starts_with(prefix) && is_after(upload, key, id));
 
-    let truncated = max_uploads > 0 && uploads.len() > max_uploads as usize;
-    uploads.truncate(max_uploads as usize);
-    let next =
-        uploads.last().filter(|_| truncated).map(|last| (encoding.apply(last.path.clone()), last.id.clone()));
-    let (next_key_marker, next_upload_id_marker) = next.unzip();
+    let delimiter = input.delimiter.as_deref().unwrap_or_default();
+    let mut found = rolled_up(uploads, prefix, delimiter, key);
+    let truncated = max_uploads > 0 && found.len() > max_uploads as usize;
+    found.truncate(max_uploads as usize);
+    let (next_key_marker, next_upload_id_marker) = match found.last().filter(|_| truncated) {
+        Some(ListedUpload::Upload(last)) => (Some(last.path.clone()), Some(last.id.clone())),
+        Some(ListedUpload::Prefix(last)) => (Some(last.clone()), None),
+        None => (None, None),
+    };
+
+    let (mut uploads, mut prefixes) = (Vec::new(), Vec::new());
+    for found in found {
+        match found {
+            ListedUpload::Upload(found) => uploads.push(upload(found, encoding)),
+            ListedUpload::Prefix(prefix) => {
+                prefixes.push(CommonPrefix { prefix: Some(encoding.apply(prefix)) });
+            }
+        }
+    }
     let encoded = |text: Option<String>| text.map(|text| encoding.apply(text));
 
     Ok(S3Response::new(ListMultipartUploadsOutput {
@@ -110,14 +120,48 @@ pub(crate) async fn list_uploads(
         prefix: encoded(input.prefix),
         key_marker: encoded(input.key_marker),
         upload_id_marker: input.upload_id_marker,
-        next_key_marker,
+        next_key_marker: encoded(next_key_marker),
         next_upload_id_marker,
         max_uploads: Some(max_uploads),
         is_truncated: Some(truncated),
         encoding_type: input.encoding_type,
-        uploads: Some(uploads.into_iter().map(|found| upload(found, encoding)).collect()),
+        delimiter: encoded(input.delimiter),
+        uploads: Some(uploads),
+        common_prefixes: Some(prefixes),
         ..Default::default()
     }))
+}
+
+/// An upload in a listing, or the common prefix of the keys of several.
+#[derive(Debug, PartialEq, Eq)]
+enum ListedUpload {
+    Upload(UnfinishedUpload),
+    Prefix(String),
+}
+
+/// Rolls up uploads, in order of their keys, whose keys have the delimiter after the prefix. A common prefix that the
+/// listing continues after is left out.
+fn rolled_up(
+    uploads: Vec<UnfinishedUpload>,
+    prefix: &str,
+    delimiter: &str,
+    after: Option<&str>,
+) -> Vec<ListedUpload> {
+    let mut found: Vec<ListedUpload> = Vec::new();
+    for upload in uploads {
+        let below = upload.path.get(prefix.len()..).filter(|_| !delimiter.is_empty());
+        let end = below.and_then(|below| below.find(delimiter)).map(|at| prefix.len() + at + delimiter.len());
+        let Some(common) = end.and_then(|end| upload.path.get(..end)) else {
+            found.push(ListedUpload::Upload(upload));
+            continue;
+        };
+
+        let is_listed = matches!(found.last(), Some(ListedUpload::Prefix(last)) if last == common);
+        if !is_listed && after != Some(common) {
+            found.push(ListedUpload::Prefix(common.to_owned()));
+        }
+    }
+    found
 }
 
 fn upload(upload: UnfinishedUpload, encoding: KeyEncoding) -> MultipartUpload {

@@ -182,6 +182,11 @@ impl DiskIndex {
         Self { geometry, pages: HashMap::new(), policy, segments, live: 0, heap_bytes: 0 }
     }
 
+    /// Returns the keys of all pages.
+    pub(super) fn keys(&self) -> impl Iterator<Item = PageKey> + '_ {
+        self.pages.keys().map(|key| PageKey::from(*key))
+    }
+
     /// Returns a bitmask of the blocks of a page that are on disk.
     pub(super) fn mask(&self, key: &PageKey) -> u64 {
         self.pages.get(&CompactKey::from(*key)).map_or(0, DiskPageEntry::mask)

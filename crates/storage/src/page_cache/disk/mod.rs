@@ -60,7 +60,7 @@ use self::{
     writer::{DiskLogWriter, WriteRetryPause},
 };
 use super::PageKey;
-use crate::{policy::Eviction, threads::blocking::run_blocking};
+use crate::{object::ObjectHash, policy::Eviction, threads::blocking::run_blocking};
 
 /// Creates the eviction policy for pages on disk from its capacity in bytes.
 pub(crate) type PolicyFactory = Box<dyn FnOnce(u64) -> Box<dyn Eviction<PageKey>> + Send>;
@@ -386,6 +386,19 @@ impl DiskTier {
             return WriteBacklog::Short;
         }
         state.queue.backlog()
+    }
+
+    /// Returns the number of pages on disk and in the write queue.
+    pub(crate) fn pages(&self) -> u64 {
+        let state = self.shared.state.lock();
+        (state.index.pages() + state.queue.pages()) as u64
+    }
+
+    /// Returns the keys of an object's pages, those in the write queue included. Takes time for all pages of the tier.
+    pub(crate) fn pages_of(&self, object: ObjectHash) -> Vec<PageKey> {
+        let state = self.shared.state.lock();
+        let keys = state.index.keys().chain(state.queue.keys());
+        keys.filter(|key| key.object == object).collect()
     }
 
     /// Removes a page, even if it is queued or being written: it is absent at once, until it is written again.

@@ -45,6 +45,16 @@ impl WriteQueue {
         self.pending.get(key).map_or(0, |pending| pending.iter().fold(0, |mask, write| mask | write.blocks))
     }
 
+    /// Returns the number of pages with writes that are neither finished nor cancelled.
+    pub(super) fn pages(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Returns the keys of these pages.
+    pub(super) fn keys(&self) -> impl Iterator<Item = PageKey> + '_ {
+        self.pending.keys().copied()
+    }
+
     pub(super) fn has_room_for(&self, len: u64) -> bool {
         self.bytes + len <= self.limit
     }

@@ -160,6 +160,7 @@ impl ReadRing {
         let (done, is_done) = oneshot::channel();
         let mut state = self.state.lock();
         if state.is_closed {
+            self.hand_over(&mut state);
             return is_done;
         }
 
@@ -199,14 +200,25 @@ impl ReadRing {
             unsafe { self.ring.submission_shared().push(&entry) }.ok();
         }
 
-        let submitted = loop {
-            match self.ring.submit() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                submitted => break submitted,
+        self.hand_over(state);
+    }
+
+    /// Hands the submission queue to the kernel. If the kernel lacks memory, the next completion tries again, or, if
+    /// none is to come, the next read: until then, the ring is closed.
+    fn hand_over(&self, state: &mut ReadRingState) {
+        // SAFETY: the queue is used only under the lock.
+        let queued = || unsafe { self.ring.submission_shared() }.len();
+        while queued() > 0 {
+            let is_busy = match self.ring.submit() {
+                Ok(submitted) if submitted > 0 => continue,
+                Ok(_) => true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)),
+            };
+            if !is_busy || state.in_flight.len() <= queued() {
+                state.close();
             }
-        };
-        if submitted.is_err() {
-            state.close();
+            return;
         }
     }
 
@@ -221,9 +233,7 @@ impl ReadRing {
             ended.extend(state.end(&read, is_whole));
         }
 
-        if !state.waiting.is_empty() {
-            self.submit_waiting(&mut state);
-        }
+        self.submit_waiting(&mut state);
         drop(state);
 
         for mut batch in ended {

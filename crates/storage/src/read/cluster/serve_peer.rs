@@ -202,7 +202,7 @@ async fn from_disk(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -
     let (page, part) = object.parts(range).next()?;
     let key = object.key(page);
     let first = object.layout.block_of(part.start);
-    let end = cache.disk_blocks(&key).run_end(first);
+    let end = cache.disk_blocks(&key).run_end(first).min(object.layout.block_of(part.end - 1) + 1);
     let len = (end as usize * object.layout.block as usize).min(part.end).checked_sub(part.start)?;
     if len == 0 {
         return None;

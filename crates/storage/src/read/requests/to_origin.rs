@@ -4,7 +4,7 @@ use std::{fmt::Display, future::Future, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use object_store::{GetOptions, GetResult, ObjectStore, path::Path};
+use object_store::{GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectStore, path::Path};
 use rand::Rng;
 use stylobate_client::HedgePolicy;
 use tokio::time::Instant;
@@ -13,6 +13,7 @@ use crate::{
     Error, Origin, OriginFailure, RequestOptions, Result,
     object::headers::CapturedHeaders,
     origin::cost::OriginCost,
+    read::opened_file::OpenedFile,
     stats::ReadCounters,
     versions::{ObjectInfo, ObjectInfoCache, paths_in_use::PathInUse},
 };
@@ -164,6 +165,11 @@ impl RequestSender {
         Error::Changed { path: object.path.to_string() }
     }
 
+    /// Like [`changed`](Self::changed) if the error says that the object has changed; returns other errors as they are.
+    pub(crate) fn if_changed(&self, object: &ObjectInfo, error: Error) -> Error {
+        if matches!(error, Error::Changed { .. }) { self.changed(object) } else { error }
+    }
+
     /// Sends a GET for bytes of exactly the version `object`; any other response is [`Error::Changed`].
     pub(crate) async fn get_version(&self, object: &ObjectInfo, range: Range<u64>) -> Result<GetResult> {
         let mut options = GetOptions::new().with_range(Some(range.clone()));
@@ -194,9 +200,24 @@ fn is_refusal(error: &object_store::Error) -> bool {
     }
 }
 
+/// Returns the stream of a response with the bytes `range` of the object that `meta` describes. If it is a file that
+/// was written since, or is written before the stream ends, the error is [`Error::Changed`].
+pub(crate) fn body(
+    payload: GetResultPayload,
+    path: &Path,
+    meta: &ObjectMeta,
+    range: Range<u64>,
+) -> Result<BoxStream<'static, Result<Bytes>>> {
+    let file = match payload {
+        GetResultPayload::File(file, _) => OpenedFile::new(file, path)?,
+        GetResultPayload::Stream(stream) => return Ok(exact_range(stream, path, range)),
+    };
+    if file.is(meta) { Ok(file.into_stream(range)) } else { Err(Error::Changed { path: path.to_string() }) }
+}
+
 /// Checks that `stream` yields exactly the bytes of `range`: fails as soon as there are more, or if there are fewer
 /// at the end.
-pub(crate) fn exact_range(
+fn exact_range(
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     path: &Path,
     range: Range<u64>,
