@@ -169,6 +169,10 @@ impl PieceFlight {
         self.end_with(PieceFlightOutcome::Failed(error));
     }
 
+    fn has_ended(&self) -> bool {
+        self.progress.borrow().outcome.is_some()
+    }
+
     /// Returns whether the flight ended with an error.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.progress.borrow().outcome, Some(PieceFlightOutcome::Failed(_)))
@@ -222,7 +226,9 @@ impl Deref for ExpectedFlight {
 
 impl Drop for ExpectedFlight {
     fn drop(&mut self) {
-        self.0.fail(Error::Cache { reason: "the fetch of a piece ended unexpectedly".to_owned() });
+        if !self.0.has_ended() {
+            self.0.fail(Error::Cache { reason: "the fetch of a piece ended unexpectedly".to_owned() });
+        }
     }
 }
 
@@ -242,7 +248,7 @@ impl<'a> PieceFlightGuard<'a> {
 
 impl Drop for PieceFlightGuard<'_> {
     fn drop(&mut self) {
-        if self.flight.progress.borrow().outcome.is_none() {
+        if !self.flight.has_ended() {
             self.flights.land(&self.key, self.flight);
             self.flight.fail(Error::Cache { reason: "the read of a piece ended unexpectedly".to_owned() });
         }
