@@ -266,6 +266,8 @@ fn parts(completed: Vec<CompletedPart>) -> S3Result<Vec<(u32, String)>> {
 
 #[cfg(test)]
 mod tests {
+    use s3s::dto;
+
     use super::*;
 
     fn part(number: i32) -> CompletedPart {
