@@ -205,8 +205,9 @@ impl PieceFlight {
     }
 }
 
-/// A flight that a task will read or fetch. If the task ends without an outcome, or never runs since its runtime has
-/// shut down, dropping this fails the flight. Takes no lock of the table: a task may be dropped where it is spawned.
+/// A flight that a task will read or fetch. If the task ends without an outcome (by a panic in a callee), or never runs
+/// since its runtime has shut down, dropping this fails the flight: waiters get an error, and the next reader starts a new
+/// fetch. Takes no lock of the table: a task may be dropped where it is spawned.
 #[derive(Debug)]
 pub(crate) struct ExpectedFlight(Arc<PieceFlight>);
 
@@ -228,29 +229,6 @@ impl Drop for ExpectedFlight {
     fn drop(&mut self) {
         if !self.0.has_ended() {
             self.0.fail(Error::Cache { reason: "the fetch of a piece ended unexpectedly".to_owned() });
-        }
-    }
-}
-
-/// A guard for a flight whose bytes a task is reading. If the task ends without an outcome (by a panic in a callee),
-/// dropping the guard fails the flight: waiters get an error, and the next reader starts a new fetch.
-pub(crate) struct PieceFlightGuard<'a> {
-    flights: &'a PieceFlights,
-    key: PageKey,
-    flight: &'a Arc<PieceFlight>,
-}
-
-impl<'a> PieceFlightGuard<'a> {
-    pub(crate) fn new(flights: &'a PieceFlights, key: PageKey, flight: &'a Arc<PieceFlight>) -> Self {
-        Self { flights, key, flight }
-    }
-}
-
-impl Drop for PieceFlightGuard<'_> {
-    fn drop(&mut self) {
-        if !self.flight.has_ended() {
-            self.flights.land(&self.key, self.flight);
-            self.flight.fail(Error::Cache { reason: "the read of a piece ended unexpectedly".to_owned() });
         }
     }
 }
@@ -321,13 +299,13 @@ mod tests {
         let flights = PieceFlights::default();
         let flight = PieceFlight::new(0, 9);
         flights.lock().insert(KEY, flight.clone());
-        drop(PieceFlightGuard::new(&flights, KEY, &flight));
+        drop(ExpectedFlight::new(flight.clone()));
         assert!(flight.read(0, 9).await.is_err());
         assert_eq!(flights.lock().len(), 0);
 
         let landed = PieceFlight::new(0, 3);
         landed.finish(piece(0, Bytes::from_static(b"abc")));
-        drop(PieceFlightGuard::new(&flights, KEY, &landed));
+        drop(ExpectedFlight::new(landed.clone()));
         assert_eq!(bytes(landed.read(0, 3).await), b"abc");
     }
 

@@ -13,7 +13,6 @@ use crate::{
     read::{
         byte_source::ByteSource,
         fetcher::Fetcher,
-        flight::PieceFlightGuard,
         opened_file::OpenedFile,
         page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
         paged::PagedObject,
@@ -26,11 +25,8 @@ impl Fetcher {
     pub(super) async fn load(self: Arc<Self>, object: PagedObject, expected: ExpectedPiece) {
         let key = object.key(expected.page);
         let flight = expected.flight.clone();
-        let landing = PieceFlightGuard::new(&self.flights, key, &flight);
         let blocks = object.layout.block_of(flight.start())..object.layout.block_of(flight.end() - 1) + 1;
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
-            // The fetch completes the flight or reports the failure.
-            std::mem::forget(landing);
             // Fetch from the origin, not from peers: requests from peers may have joined this flight, since it was
             // started as one that asks no peer.
             let route = self.route(&object, object.offset(expected.page)).without_peers();
