@@ -12,7 +12,7 @@ use async_recursion::async_recursion as boxed;
 use chrono::{DateTime, Utc};
 use parking_lot::RwLock;
 use stylobate_columnar::Cache;
-use stylobate_storage::{Origin, PageCache, ReadThrough};
+use stylobate_storage::{Durability, Origin, PageCache, ReadThrough};
 
 use crate::{
     Metrics, Result, ServerError,
@@ -37,6 +37,7 @@ pub struct Bucket {
     url: String,
     options: BTreeMap<String, String>,
     follow_links: bool,
+    durability: Durability,
     hot_keys: HotKeys,
     /// Creation time reported to clients: the time at which the node was opened.
     pub created: DateTime<Utc>,
@@ -65,7 +66,10 @@ impl Bucket {
 
     /// Returns true if a configuration refers to the same origin.
     fn is_same_place(&self, config: &BucketConfig) -> bool {
-        self.url == config.url && self.options == config.options && self.follow_links == config.follow_links
+        self.url == config.url
+            && self.options == config.options
+            && self.follow_links == config.follow_links
+            && self.durability == config.durability
     }
 
     /// Returns the read counts by object and folder.
@@ -123,6 +127,7 @@ impl Node {
         let origins = config.buckets.iter().map(|bucket| {
             let options: Vec<_> = bucket.options.clone().into_iter().collect();
             let origin = Origin::parse(&bucket.url, &options, &config.settings.request_options())?;
+            let origin = origin.with_durability(bucket.durability)?;
             if bucket.follow_links { Ok(origin) } else { origin.without_links_that_leave() }
         });
         let origins: Vec<Origin> = origins.collect::<Result<_, _>>()?;
@@ -147,10 +152,12 @@ impl Node {
             let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
             let url = bucket.url.clone();
             let options = bucket.options.clone();
-            let follow_links = bucket.follow_links;
+            let (follow_links, durability) = (bucket.follow_links, bucket.durability);
             let hot_keys = HotKeys::default();
 
-            (name.clone(), Bucket { name, reader, rules, url, options, follow_links, hot_keys, created })
+            let bucket =
+                Bucket { name, reader, rules, url, options, follow_links, durability, hot_keys, created };
+            (bucket.name.clone(), bucket)
         });
 
         Ok(Arc::new(Self {

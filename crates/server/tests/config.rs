@@ -349,6 +349,23 @@ fn a_bucket_is_named_once_and_well() {
 }
 
 #[test]
+fn changes_to_a_folder_are_durable_unless_its_bucket_says_otherwise() {
+    let bucket = |more: &str| format!("[[bucket]]\nurl = './lake'\n{more}");
+    let durability = |file: &str| resolve(file, &[], Layer::default()).unwrap().config.buckets[0].durability;
+    assert_eq!(durability(&bucket("")), Durability::Fsync);
+    assert_eq!(durability(&bucket("durability = 'fsync'")), Durability::Fsync);
+    assert_eq!(durability(&bucket("durability = 'none'")), Durability::None);
+
+    let printed = resolve(&bucket("durability = 'none'"), &[], Layer::default()).unwrap().report.to_string();
+    assert!(printed.contains("durability = \"none\""), "{printed}");
+    let error = error_of(&bucket("durability = 'ram'"));
+    assert!(
+        error.starts_with("node.toml:3: durability: \"ram\"") && error.contains("fsync or none"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_file_without_a_bucket_serves_nothing_by_accident() {
     assert!(error_of("[cache]\nmemory = '1GiB'\n").starts_with("node.toml:1: there is no bucket"));
 }

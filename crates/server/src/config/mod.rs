@@ -22,7 +22,7 @@ mod values;
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use stylobate_storage::{Consistency, ConsistencyRules};
+use stylobate_storage::{Consistency, ConsistencyRules, Durability};
 
 use crate::{Result, ServerError};
 
@@ -93,6 +93,8 @@ pub struct BucketConfig {
     pub read_only: bool,
     /// True if symbolic links that lead out of a folder are followed.
     pub follow_links: bool,
+    /// What a write to a folder survives once it has succeeded.
+    pub durability: Durability,
     /// CORS rules. Default: none.
     pub cors: Vec<CorsRule>,
 }
@@ -108,6 +110,7 @@ impl BucketConfig {
             rules: Vec::new(),
             read_only: false,
             follow_links: false,
+            durability: Durability::default(),
             cors: Vec::new(),
         }
     }

@@ -114,6 +114,9 @@ impl ConfigReport {
         if let Some(follow_links) = &entry.follow_links {
             lines.push(ConfigReportLine::new("follow_links", follow_links.value, &follow_links.from));
         }
+        if let Some(durability) = &entry.durability {
+            lines.push(ConfigReportLine::new("durability", quoted(&durability.value), &durability.from));
+        }
         if !entry.rules.is_empty() {
             lines.push(ConfigReportLine { text: "rules = [".to_owned(), from: String::new() });
             for (prefix, given) in &entry.rules {

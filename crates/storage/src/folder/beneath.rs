@@ -13,6 +13,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::sink::Durability;
+
 /// Maximum attempts of an operation whose directory other writers keep removing because it is empty.
 const MAX_DIRECTORY_ATTEMPTS: u32 = 64;
 /// Attempts that follow one another at once.
@@ -35,16 +37,77 @@ pub(super) fn directory_attempts() -> impl Iterator<Item = u32> {
 pub(super) struct FolderRoot {
     path: PathBuf,
     descriptor: OwnedFd,
-    follows_links: bool,
+    options: FolderOptions,
+    /// The descriptors that were synced, by their paths.
+    #[cfg(test)]
+    pub(super) synced: parking_lot::Mutex<Vec<PathBuf>>,
+}
+
+/// How a folder is read and written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FolderOptions {
+    /// True if links that lead out of the folder are followed. Otherwise, they are not objects.
+    pub(crate) follows_links: bool,
+    /// What a write survives once it has succeeded.
+    pub(crate) durability: Durability,
 }
 
 impl FolderRoot {
-    /// Opens the folder. Links that lead out of it are followed if `follows_links`.
-    pub(super) fn open(path: &Path, follows_links: bool) -> io::Result<Self> {
+    /// Opens the folder.
+    pub(super) fn open(path: &Path, options: FolderOptions) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Self { path: path.to_owned(), descriptor, follows_links })
+        Ok(Self {
+            path: path.to_owned(),
+            descriptor,
+            options,
+            #[cfg(test)]
+            synced: parking_lot::Mutex::default(),
+        })
     }
+
+    /// Returns how the folder is read and written.
+    pub(super) fn options(&self) -> FolderOptions {
+        self.options
+    }
+
+    /// Writes the bytes and attributes of a file to the disk, if writes are to survive a power loss.
+    pub(super) fn sync_file(&self, file: &File) -> io::Result<()> {
+        if self.options.durability == Durability::None {
+            return Ok(());
+        }
+        self.note_sync(file.as_fd());
+        file.sync_all()
+    }
+
+    /// Writes the names in a directory to the disk, if writes are to survive a power loss.
+    pub(super) fn sync_directory(&self, directory: impl AsFd) -> io::Result<()> {
+        if self.options.durability == Durability::None {
+            return Ok(());
+        }
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = match openat(directory, ".", flags, Mode::empty()) {
+            // Another writer removed the directory, and with it all names in it.
+            Err(Errno::NOENT) => return Ok(()),
+            opened => opened?,
+        };
+        self.note_sync(opened.as_fd());
+        match rustix::fs::fsync(&opened) {
+            // A file system that cannot sync a directory.
+            Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            synced => Ok(synced?),
+        }
+    }
+
+    #[cfg(test)]
+    fn note_sync(&self, descriptor: std::os::fd::BorrowedFd<'_>) {
+        use std::os::fd::AsRawFd;
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).unwrap();
+        self.synced.lock().push(path);
+    }
+
+    #[cfg(not(test))]
+    fn note_sync(&self, _: std::os::fd::BorrowedFd<'_>) {}
 
     /// Returns the path by which the folder was opened.
     pub(super) fn path(&self) -> &Path {
@@ -55,7 +118,7 @@ impl FolderRoot {
     pub(super) fn open_at(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let flags = flags | OFlags::CLOEXEC;
-        if self.follows_links {
+        if self.options.follows_links {
             return Ok(openat(&self.descriptor, relative, flags, Mode::empty())?);
         }
 
@@ -112,7 +175,7 @@ impl FolderRoot {
 
             let parent = self.make_directory(parent)?;
             match rustix::fs::mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
-                Ok(()) => {}
+                Ok(()) => self.sync_directory(&parent)?,
                 // Do not replace a link that is dangling or leads out of the folder.
                 Err(Errno::EXIST) if is_no_directory(parent.as_fd(), name) => {
                     return Err(io::ErrorKind::NotADirectory.into());
@@ -184,7 +247,7 @@ mod tests {
         symlink("../out/d/f", inside.join("leaves")).unwrap();
         symlink(&outside, inside.join("away")).unwrap();
 
-        let root = FolderRoot::open(&inside, false).unwrap();
+        let root = FolderRoot::open(&inside, FolderOptions::default()).unwrap();
         for path in ["d/f", "relative", "absolute/f"] {
             assert!(root.open_file(Path::new(path)).is_ok(), "{path}");
         }
@@ -195,7 +258,9 @@ mod tests {
         assert!(root.make_directory(Path::new("away/new")).is_err());
         assert!(!outside.join("new").exists());
 
-        let root = FolderRoot::open(&inside, true).unwrap();
+        let root =
+            FolderRoot::open(&inside, FolderOptions { follows_links: true, ..FolderOptions::default() })
+                .unwrap();
         assert!(root.open_file(Path::new("leaves")).is_ok() && root.open_file(Path::new("away/d/f")).is_ok());
     }
 
@@ -204,14 +269,17 @@ mod tests {
         let Folders { _all, inside, .. } = folders();
         let made = rustix::fs::mkfifoat(rustix::fs::CWD, inside.join("pipe"), Mode::from_raw_mode(0o600));
         made.unwrap();
-        let error = FolderRoot::open(&inside, false).unwrap().open_file(Path::new("pipe")).unwrap_err();
+        let error = FolderRoot::open(&inside, FolderOptions::default())
+            .unwrap()
+            .open_file(Path::new("pipe"))
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn missing_directories_are_created() {
         let Folders { _all, inside, .. } = folders();
-        let root = FolderRoot::open(&inside, false).unwrap();
+        let root = FolderRoot::open(&inside, FolderOptions::default()).unwrap();
         root.make_directory(Path::new("d/e/g")).unwrap();
         assert!(inside.join("d/e/g").is_dir());
         let error = root.make_directory(Path::new("d/f/g")).unwrap_err();

@@ -31,6 +31,7 @@ use object_store::{ObjectMeta, path::Path};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
+pub(crate) use self::{beneath::FolderOptions, names::file_of_path, record::BESIDE};
 use self::{
     beneath::FolderRoot,
     list::DirNamesCache,
@@ -44,7 +45,6 @@ pub use self::{
     store::UploadMode,
     write::CopyChange,
 };
-pub(crate) use self::{names::file_of_path, record::BESIDE};
 
 /// Number of lock stripes: writes to different paths contend only if their hashes collide.
 const STRIPES: usize = 64;
@@ -79,10 +79,10 @@ struct FolderFile {
 }
 
 impl Folder {
-    /// Opens a folder. Links that lead out of it are followed if `follows_links`, and are not objects otherwise.
-    pub(crate) fn open_root(path: &std::path::Path, follows_links: bool) -> io::Result<Self> {
+    /// Opens a folder.
+    pub(crate) fn open_root(path: &std::path::Path, options: FolderOptions) -> io::Result<Self> {
         let inner = FolderInner {
-            root: FolderRoot::open(path, follows_links)?,
+            root: FolderRoot::open(path, options)?,
             kept_names: DirNamesCache::default(),
             lacks_nameless_files: AtomicBool::new(false),
             warned: FolderWarnings::default(),
@@ -93,6 +93,11 @@ impl Folder {
     /// Returns the folder's own path.
     pub(crate) fn root(&self) -> &std::path::Path {
         self.inner.root.path()
+    }
+
+    /// Returns how the folder is read and written.
+    pub(crate) fn options(&self) -> FolderOptions {
+        self.inner.root.options()
     }
 
     /// Opens the file of the object at a path.
@@ -139,7 +144,9 @@ impl Folder {
         let FolderFile { file, stamp, record, .. } = self.open(path)?;
         let mut record = record.unwrap_or_else(|| FileRecord::new(&stamp, &http::HeaderMap::new()));
         record.set_tags(tags);
-        record::write(&self.inner.root, path, &file, &record).map_err(|error| failed(path, error))
+        let root = &self.inner.root;
+        let written = record::write(root, path, &file, &record).and_then(|()| root.sync_file(&file));
+        written.map_err(|error| failed(path, error))
     }
 
     /// Removes an object if `condition` accepts its quoted ETag.

@@ -9,7 +9,7 @@
 
 use std::{
     fs::{File, Metadata},
-    io,
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::Arc,
@@ -306,7 +306,7 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     let staged = record_file.with_extension(format!("{:016x}", rand::random::<u64>()));
     let mut written = Ok(());
     for _ in directory_attempts() {
-        written = write_beside(&record_file, &staged, &json);
+        written = write_beside(root, &record_file, &staged, &json);
         match &written {
             // Another writer removed the empty folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -326,12 +326,25 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     }
 }
 
-fn write_beside(record_file: &std::path::Path, staged: &std::path::Path, json: &[u8]) -> io::Result<()> {
+fn write_beside(
+    root: &FolderRoot,
+    record_file: &std::path::Path,
+    staged: &std::path::Path,
+    json: &[u8],
+) -> io::Result<()> {
     if let Some(above) = record_file.parent() {
         std::fs::create_dir_all(above)?;
     }
-    std::fs::write(staged, json)?;
-    std::fs::rename(staged, record_file)
+    let mut file = File::create(staged)?;
+    file.write_all(json)?;
+    root.sync_file(&file)?;
+    std::fs::rename(staged, record_file)?;
+
+    let inside = record_file.strip_prefix(root.path()).unwrap_or(record_file);
+    for above in inside.ancestors().skip(1) {
+        root.sync_directory(&root.open_directory(above)?)?;
+    }
+    Ok(())
 }
 
 /// Removes the record file for this path and inode. Returns whether it existed.

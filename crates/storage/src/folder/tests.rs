@@ -10,7 +10,7 @@ use object_store::{
 };
 
 use super::*;
-use crate::{ListPage, ListRequest};
+use crate::{Durability, ListPage, ListRequest};
 
 struct TestFolder {
     root: PathBuf,
@@ -19,9 +19,28 @@ struct TestFolder {
 }
 
 fn test_folder() -> TestFolder {
+    test_folder_with(Durability::None)
+}
+
+fn test_folder_with(durability: Durability) -> TestFolder {
     let kept = tempfile::tempdir().unwrap();
     let root = kept.path().canonicalize().unwrap();
-    TestFolder { folder: Folder::open_root(&root, false).unwrap(), root, _kept: kept }
+    let options = FolderOptions { durability, ..FolderOptions::default() };
+    TestFolder { folder: Folder::open_root(&root, options).unwrap(), root, _kept: kept }
+}
+
+impl TestFolder {
+    /// Returns what was synced since the last call: paths relative to the folder, or `file` for a file without a name.
+    fn synced(&self) -> Vec<String> {
+        let synced = std::mem::take(&mut *self.folder.inner.root.synced.lock());
+        let name = |path: PathBuf| match path.strip_prefix(&self.root).unwrap().to_str().unwrap() {
+            unnamed if unnamed.ends_with("(deleted)") || unnamed.contains(".stylobate-part-") => {
+                "file".to_owned()
+            }
+            named => named.to_owned(),
+        };
+        synced.into_iter().map(name).collect()
+    }
 }
 
 /// Returns the files and directories below a folder as paths.
@@ -428,4 +447,52 @@ async fn paths_of_files_are_listed_without_markers() {
     let listed = folder.list_with_delimiter(Some(&Path::from("t"))).await.unwrap();
     assert_eq!(listed.common_prefixes, [Path::from("t/u")]);
     assert_eq!(listed.objects.len(), 1);
+}
+
+#[tokio::test]
+async fn files_are_synced_before_they_have_a_name_and_directories_after_every_change() {
+    let test = test_folder_with(Durability::Fsync);
+    let folder = &test.folder;
+    put(folder, "a/b/c").await;
+    assert_eq!(test.synced(), ["file", "", "a", "a/b"]);
+    put(folder, "a/b/c").await;
+    assert_eq!(test.synced(), ["file", "a/b"]);
+
+    let mut upload = folder.put_multipart(&key("d")).await.unwrap();
+    upload.put_part("bytes".into()).await.unwrap();
+    assert_eq!(test.synced(), [""; 0]);
+    upload.complete().await.unwrap();
+    assert_eq!(test.synced(), ["file", ""]);
+
+    folder.copy(&key("d"), &key("a/e")).await.unwrap();
+    assert_eq!(test.synced(), ["file", "a"]);
+    folder.rename(&key("a/e"), &key("a/b/e")).await.unwrap();
+    assert_eq!(test.synced(), ["a/b"]);
+    folder.set_tags(&key("d"), Some("x=y")).unwrap();
+    assert_eq!(test.synced(), ["d"]);
+
+    folder.delete(&key("a/b/e")).await.unwrap();
+    assert_eq!(test.synced(), ["a/b"]);
+    folder.delete(&key("a/b/c")).await.unwrap();
+    assert_eq!(test.synced(), [""]);
+
+    // A record that has no room in the attributes of its file.
+    let attributes =
+        Attributes::from_iter([(Attribute::Metadata("long".into()), "x".repeat(100_000).into())]);
+    let options = PutOptions { attributes, ..PutOptions::default() };
+    folder.put_opts(&key("f"), "bytes".into(), options).await.unwrap();
+    let synced = test.synced();
+    let [record, above, beside, root, file, directory] = &synced[..] else { panic!("{synced:?}") };
+    assert!(record.starts_with(&format!("{above}/")) && above.starts_with(BESIDE), "{synced:?}");
+    assert_eq!([beside.as_str(), root, file, directory], [BESIDE, "", "file", ""]);
+}
+
+#[tokio::test]
+async fn nothing_is_synced_without_durability() {
+    let test = test_folder();
+    put(&test.folder, "a/b").await;
+    test.folder.set_tags(&key("a/b"), Some("x=y")).unwrap();
+    test.folder.rename(&key("a/b"), &key("c/d")).await.unwrap();
+    test.folder.delete(&key("c/d")).await.unwrap();
+    assert_eq!(test.synced(), [""; 0]);
 }

@@ -5,7 +5,8 @@
 //!                 renamed over the file that it replaces
 //! ```
 //!
-//! A write that ends early leaves nothing, even if the process is killed. On a file system without unnamed files, the
+//! A write that ends early leaves nothing, even if the process is killed. A change that has succeeded survives a power
+//! loss: a file is synced before it gets its name, and the directory afterwards. On a file system without unnamed files, the
 //! file is called `.stylobate-part-…`, which no listing shows.
 
 use std::{
@@ -177,18 +178,20 @@ impl FolderWrite {
             record::write(&folder.inner.root, path, &self.new.file, record).map_err(io)?;
         }
 
-        let placed = self.place(mode);
+        let synced = folder.inner.root.sync_file(&self.new.file).map_err(io);
+        let placed = synced.and_then(|()| self.place(mode));
         if placed.is_err() {
             record::remove_beside(&folder.inner.root, path, stamp.inode);
             folder.remove_empty(self.target.parent().unwrap_or(FilePath::new("")));
         }
 
-        placed?;
+        folder.inner.root.sync_directory(&placed?).map_err(io)?;
         let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
         Ok(PutResult { e_tag: Some(etag_of(record.as_ref(), &stamp)), version: Some(stamp.to_text()) })
     }
 
-    fn place(&self, mode: &PutMode) -> object_store::Result<()> {
+    /// Links the file under its name and returns the directory.
+    fn place(&self, mode: &PutMode) -> object_store::Result<OwnedFd> {
         let folder = &self.folder;
         let path = &self.path;
         let (Some(above), Some(name)) = (self.target.parent(), self.target.file_name()) else {
@@ -209,7 +212,7 @@ impl FolderWrite {
                     if let Some((_, stamp)) = before {
                         record::remove_beside(&folder.inner.root, path, stamp.inode);
                     }
-                    return Ok(());
+                    return Ok(directory);
                 }
                 // Another writer removed the empty directory.
                 Err(Errno::NOENT) => {}
@@ -339,20 +342,20 @@ impl Folder {
             return Err(failed(from, io::ErrorKind::InvalidFilename.into()));
         };
 
-        {
+        let new_directory = {
             let _alone = self.alone(to);
             let replaced = self.state(to).map_err(|error| failed(to, error))?;
-            let mut renamed = Ok(());
+            let mut renamed = Err(io::ErrorKind::NotFound.into());
             for _ in directory_attempts() {
                 let old_directory =
                     self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
                 renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
-                    let renamed = if replaces {
-                        rustix::fs::renameat(&old_directory, old_name, new_directory, new_name)
+                    if replaces {
+                        rustix::fs::renameat(&old_directory, old_name, &new_directory, new_name)?;
                     } else {
-                        rename_new(&old_directory, old_name, &new_directory, new_name)
-                    };
-                    renamed.map_err(io::Error::from)
+                        rename_new(&old_directory, old_name, &new_directory, new_name)?;
+                    }
+                    Ok(new_directory)
                 });
                 match &renamed {
                     // Another writer removed the empty new directory.
@@ -361,14 +364,15 @@ impl Folder {
                 }
             }
 
-            renamed.map_err(|error| match error.kind() {
+            let new_directory = renamed.map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => exists(to),
                 _ => failed(to, error),
             })?;
             if let Some((_, stamp)) = replaced.filter(|(_, stamp)| stamp.inode != source.stamp.inode) {
                 record::remove_beside(&self.inner.root, to, stamp.inode);
             }
-        }
+            new_directory
+        };
 
         // An attribute moves with its file; a record file does not.
         if let Some(record) = &source.record
@@ -376,6 +380,7 @@ impl Folder {
         {
             record::write(&self.inner.root, to, &source.file, record).map_err(|error| failed(to, error))?;
         }
+        self.inner.root.sync_directory(&new_directory).map_err(|error| failed(to, error))?;
         self.remove_empty(old_above);
         Ok(())
     }
@@ -391,7 +396,7 @@ impl Folder {
             return Err(failed(path, io::ErrorKind::NotFound.into()));
         };
 
-        {
+        let directory = {
             let _alone = self.alone(path);
             let before = self.state(path).map_err(|error| failed(path, error))?;
             let Some((etag, stamp)) = before else {
@@ -405,20 +410,24 @@ impl Folder {
             rustix::fs::unlinkat(directory.as_fd(), name, AtFlags::empty())
                 .map_err(|error| failed(path, error.into()))?;
             record::remove_beside(&self.inner.root, path, stamp.inode);
-        }
+            directory
+        };
 
-        self.remove_empty(above);
-        Ok(())
+        let changed = self.remove_empty(above).unwrap_or(directory);
+        self.inner.root.sync_directory(&changed).map_err(|error| failed(path, error))
     }
 
-    /// Removes a directory and those of its ancestors that are empty.
-    fn remove_empty(&self, directory: &FilePath) {
+    /// Removes a directory and those of its ancestors that are empty, and returns the one that had the last of them.
+    fn remove_empty(&self, directory: &FilePath) -> Option<OwnedFd> {
+        let mut changed = None;
         for directory in directory.ancestors() {
-            let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else { return };
-            let Ok(above) = self.inner.root.open_directory(above) else { return };
-            if rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_err() {
-                return;
+            let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else { break };
+            let Ok(above) = self.inner.root.open_directory(above) else { break };
+            if rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR).is_err() {
+                break;
             }
+            changed = Some(above);
         }
+        changed
     }
 }

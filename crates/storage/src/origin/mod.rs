@@ -28,7 +28,8 @@ pub(crate) use self::object_versions::{key_of_version, path_of_version};
 pub use self::s3::S3Endpoint;
 use self::{cloud::CloudStoreBuilder, object_versions::ObjectVersionStore};
 use crate::{
-    Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, key_of_path, without_credentials,
+    Durability, Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, folder::FolderOptions,
+    key_of_path, without_credentials,
 };
 
 /// An object store and its capabilities beyond [`ObjectStore`]. Cheap to clone.
@@ -101,9 +102,20 @@ impl Origin {
 
     /// Stops following links that lead out of a folder: their targets are not objects.
     pub fn without_links_that_leave(self) -> Result<Self> {
+        self.with_folder_options(|options| options.follows_links = false)
+    }
+
+    /// Sets what a write to a folder survives once it has succeeded. Default: a power loss.
+    pub fn with_durability(self, durability: Durability) -> Result<Self> {
+        self.with_folder_options(|options| options.durability = durability)
+    }
+
+    fn with_folder_options(self, change: impl FnOnce(&mut FolderOptions)) -> Result<Self> {
         let Some(folder) = &self.folder else { return Ok(self) };
+        let mut options = folder.options();
+        change(&mut options);
         let root = folder.root().to_owned();
-        Self::folder_at(&self.name, &root, false)
+        Self::folder_at(&self.name, &root, options)
             .map(|origin| Self { has_final_files: self.has_final_files, ..origin })
     }
 
@@ -193,15 +205,15 @@ impl Origin {
         if !path.is_dir() {
             return Err(error("not a folder".to_owned()));
         }
-        Self::folder_at(url, &path, true)
+        Self::folder_at(url, &path, FolderOptions { follows_links: true, ..FolderOptions::default() })
     }
 
-    fn folder_at(url: &str, path: &std::path::Path, follows_links: bool) -> Result<Self> {
+    fn folder_at(url: &str, path: &std::path::Path, options: FolderOptions) -> Result<Self> {
         let error = |source: std::io::Error| Error::OriginConfig {
             url: without_credentials(url),
             reason: source.to_string(),
         };
-        let folder = Folder::open_root(path, follows_links).map_err(error)?;
+        let folder = Folder::open_root(path, options).map_err(error)?;
         let name = format!("file://{}", path.display());
         Ok(Self { folder: Some(folder.clone()), ..Self::new(name, Arc::new(folder)) })
     }

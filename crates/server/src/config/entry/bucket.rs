@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stylobate_storage::{Consistency, without_credentials};
+use stylobate_storage::{Consistency, Durability, without_credentials};
 
 use super::{
     bucket_name::{check_bucket_name, name_of_url},
@@ -62,6 +62,10 @@ pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<R
         let consistency = given.parse("consistency", str::parse::<Consistency>)?.value;
         rules.push(PrefixRule { prefix: prefix.clone(), consistency });
     }
+    let durability = match &entry.durability {
+        Some(given) => given.parse("durability", str::parse::<Durability>)?.value,
+        None => Durability::default(),
+    };
     let options: BTreeMap<_, _> =
         entry.options.iter().map(|(key, given)| (key.clone(), given.value.clone())).collect();
     let config = BucketConfig {
@@ -72,6 +76,7 @@ pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<R
         rules,
         read_only: read_only.value,
         follow_links: entry.follow_links.as_ref().is_some_and(|given| given.value),
+        durability,
         cors: entry.cors.iter().map(|rule| rule.value.clone()).collect(),
     };
 

@@ -20,6 +20,8 @@ pub(crate) struct BucketEntry {
     pub(crate) read_only: Option<Sourced<bool>>,
     /// True if symbolic links that lead out of a folder are followed.
     pub(crate) follow_links: Option<Sourced<bool>>,
+    /// What a write to a folder survives once it has succeeded.
+    pub(crate) durability: Option<Given>,
     /// CORS rules, each with its provenance.
     pub(crate) cors: Vec<Sourced<CorsRule>>,
 }
@@ -42,6 +44,7 @@ impl BucketEntry {
             rules: Vec::new(),
             read_only: None,
             follow_links: None,
+            durability: None,
             cors: Vec::new(),
             from,
         }

@@ -22,8 +22,8 @@ use crate::{
 };
 
 const TOP: [&str; 6] = ["bucket", "access_key", "cache", "cluster", "flight", "server"];
-const BUCKET: [&str; 8] =
-    ["name", "url", "options", "consistency", "rules", "read_only", "follow_links", "cors"];
+const BUCKET: [&str; 9] =
+    ["name", "url", "options", "consistency", "rules", "read_only", "follow_links", "durability", "cors"];
 const CORS: [&str; 5] = ["origins", "methods", "headers", "expose", "max_age"];
 const RULE: [&str; 2] = ["prefix", "consistency"];
 const ACCESS_KEY: [&str; 10] = [
@@ -181,6 +181,7 @@ impl ConfigFile<'_> {
             rules,
             read_only: self.boolean(table, "read_only")?,
             follow_links: self.boolean(table, "follow_links")?,
+            durability: self.text(table, "durability")?,
             cors: self
                 .tables(table, "cors")?
                 .into_iter()
