@@ -49,6 +49,12 @@ impl ObjectHeaders {
         !self.is_of_part
     }
 
+    /// Returns about how much memory the headers take, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        size_of_val(&*self.headers)
+            + self.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
+    }
+
     /// Returns the first value of a header.
     pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
         self.iter().find_map(|(found, value)| (found == name).then_some(value))

@@ -2,6 +2,7 @@
 
 pub(super) mod freshness;
 pub(super) mod holders;
+mod known_paths;
 pub(super) mod paths_in_use;
 
 use std::{
@@ -29,12 +30,11 @@ use crate::{
     peers::{DescribedObject, PeerId},
     versions::{
         holders::VersionHolders,
+        known_paths::KnownPaths,
         paths_in_use::{PathInUse, PathsInUse},
     },
 };
 
-/// Maximum paths remembered per bucket, which take about 40 MB.
-const MAX_PATHS: usize = 65_536;
 const EPOCHS: usize = 64;
 /// Maximum size of an object that is cached: 16 TiB, since pages have numbers of 32 bits, and at least 4 KiB.
 const MAX_CACHED: u64 = u32::MAX as u64 * 4096;
@@ -205,7 +205,7 @@ type LookupKey = (String, u64, bool);
 /// is never remembered, however late it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInfoCache {
-    known: RwLock<HashMap<String, Arc<ObjectInfo>>>,
+    known: RwLock<KnownPaths>,
     asking: Mutex<HashMap<LookupKey, OriginLookup>>,
     pub(crate) in_use: Arc<PathsInUse>,
     /// Versions replaced at the origin, until their pages are dropped.
@@ -252,7 +252,7 @@ impl ObjectInfoCache {
         if consistency == Consistency::Strict {
             return None;
         }
-        self.known.read().get(path.as_ref()).filter(|known| known.is_fresh(consistency)).cloned()
+        self.known.read().get(path).filter(|known| known.is_fresh(consistency)).cloned()
     }
 
     /// Requests a description by `ask`, and remembers it. Callers that may share a response (`strict` is false) send
@@ -342,10 +342,9 @@ impl ObjectInfoCache {
 
     /// Remembers the response to a question sent at `asked`.
     fn remember(&self, mut known: ObjectInfo, epoch: u64, asked: Instant) -> Arc<ObjectInfo> {
-        let key = known.path.to_string();
         let mut all = self.known.write();
-        let is_current = self.epochs.of(&key).load(Ordering::Acquire) == epoch;
-        if let Some(before) = all.get_mut(&key) {
+        let is_current = self.epochs.of(known.path.as_ref()).load(Ordering::Acquire) == epoch;
+        if let Some(before) = all.get_mut(&known.path) {
             if known.is_version_of(before) {
                 known.holders = before.holders.clone();
             } else if !is_current {
@@ -361,18 +360,16 @@ impl ObjectInfoCache {
         }
 
         let known = Arc::new(known);
-        if all.len() >= MAX_PATHS && !all.contains_key(&key) {
-            self.displaced.lock().extend(forget_oldest(&mut all).filter(|known| known.is_kept()));
-        }
-
-        let before = all.insert(key, known.clone());
+        let removed = all.make_room(&known);
+        self.displaced.lock().extend(removed.into_iter().filter(|known| known.is_kept()));
+        let before = all.insert(known.clone());
         self.replaced.lock().extend(before.filter(|before| before.hash != known.hash));
         known
     }
 
     fn lost(&self, path: &Path, error: crate::Error) -> crate::Error {
         if matches!(error, crate::Error::NotFound { .. }) {
-            let before = self.known.write().remove(path.as_ref());
+            let before = self.known.write().remove(path);
             self.replaced.lock().extend(before);
         }
         error
@@ -393,13 +390,13 @@ impl ObjectInfoCache {
     pub(crate) fn forget(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
-        match all.get_mut(path.as_ref()) {
+        match all.get_mut(path) {
             Some(known) if known.is_kept() => {
                 let before = known.clone();
                 expire(known);
                 Some(before)
             }
-            _ => all.remove(path.as_ref()),
+            _ => all.remove(path),
         }
     }
 
@@ -407,48 +404,48 @@ impl ObjectInfoCache {
     pub(crate) fn forget_version(&self, version: &ObjectInfo) {
         let mut all = self.known.write();
         let is_same = |known: &&mut Arc<ObjectInfo>| known.hash == version.hash;
-        let Some(known) = all.get_mut(version.path.as_ref()).filter(is_same) else { return };
+        let Some(known) = all.get_mut(&version.path).filter(is_same) else { return };
         if known.holders.is_some() {
             // The peers that hold it must be notified before another version is shown.
             self.replaced.lock().push(known.clone());
             expire(known);
         } else {
-            self.replaced.lock().extend(all.remove(version.path.as_ref()));
+            self.replaced.lock().extend(all.remove(&version.path));
         }
     }
 
     /// Returns the description of the path, whether or not it is fresh.
     pub(crate) fn peek(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
-        self.known.read().get(path.as_ref()).cloned()
+        self.known.read().get(path).cloned()
     }
 
     /// Begins a new epoch for the path. Returns its description, which is kept.
     pub(crate) fn begin_epoch(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
-        all.get(path.as_ref()).cloned()
+        all.get(path).cloned()
     }
 
     /// Forgets a version after the peers that hold it were notified. Returns whether it was still current; a newer
     /// version is kept.
     pub(crate) fn forget_notified(&self, version: &ObjectInfo) -> bool {
         let mut all = self.known.write();
-        let is_there = all.get(version.path.as_ref()).is_some_and(|known| known.shares_holders_with(version));
-        is_there && all.remove(version.path.as_ref()).is_some()
+        let is_there = all.get(&version.path).is_some_and(|known| known.shares_holders_with(version));
+        is_there && all.remove(&version.path).is_some()
     }
 
     /// Records that a peer holds a description. Returns `false` if the peer must not, since the description is no
     /// longer current or is about to be replaced.
     pub(crate) fn add_holder(&self, version: &ObjectInfo, peer: &PeerId) -> bool {
         let all = self.known.read();
-        let Some(known) = all.get(version.path.as_ref()) else { return false };
+        let Some(known) = all.get(&version.path) else { return false };
         let is_current = !known.momentary && known.shares_holders_with(version);
         is_current && known.holders.as_ref().is_some_and(|holders| holders.add(peer))
     }
 
     /// Returns whether anything is known about this path.
     pub(crate) fn knows(&self, path: &str) -> bool {
-        self.known.read().contains_key(path)
+        self.known.read().contains(path)
     }
 
     /// Renews the description of an object if a listing agrees with it, and forgets it otherwise. Returns the
@@ -456,11 +453,11 @@ impl ObjectInfoCache {
     pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<ObjectInfo>> {
         let replaced = self.renew(asked, listed, true)?;
         let mut all = self.known.write();
-        if !all.get(&listed.path).is_some_and(|current| Arc::ptr_eq(current, &replaced)) {
+        if !all.get(&replaced.path).is_some_and(|current| Arc::ptr_eq(current, &replaced)) {
             return None;
         }
         self.epochs.of(&listed.path).fetch_add(1, Ordering::AcqRel);
-        all.remove(&listed.path)
+        all.remove(&replaced.path)
     }
 
     /// Renews the description of an object if a listing agrees with it and `may_renew` is set. Returns the
@@ -484,7 +481,7 @@ impl ObjectInfoCache {
         let is_renewed = is_same && listed.last_modified.is_none_or(|listed| listed.timestamp() == changed);
 
         let mut all = self.known.write();
-        let current = all.get_mut(&listed.path)?;
+        let current = all.get_mut(&known.path)?;
         // A description that arrived after the listing was requested is newer.
         if !Arc::ptr_eq(current, &known) || known.checked >= asked {
             return None;
@@ -530,15 +527,6 @@ impl ObjectInfoCache {
     }
 }
 
-/// Makes room by evicting the least recently checked eighth. Returns the evicted descriptions.
-fn forget_oldest(all: &mut HashMap<String, Arc<ObjectInfo>>) -> impl Iterator<Item = Arc<ObjectInfo>> {
-    let mut ages: Vec<Instant> = all.values().map(|known| known.checked).collect();
-    let eighth = ages.len() / 8;
-    let (_, limit, _) = ages.select_nth_unstable(eighth);
-    let limit = *limit;
-    all.extract_if(move |_, known| known.checked <= limit).map(|(_, known)| known)
-}
-
 fn interrupted(path: String, error: tokio::task::JoinError) -> crate::Error {
     crate::Error::from_origin(&path, object_store::Error::JoinError { source: error })
 }
@@ -549,9 +537,9 @@ mod tests {
 
     use object_store::memory::InMemory;
 
-    use super::*;
+    use super::{known_paths::MAX_PATHS, *};
 
-    fn known(path: &str, etag: &str) -> ObjectInfo {
+    pub(super) fn known(path: &str, etag: &str) -> ObjectInfo {
         let meta = ObjectMeta {
             location: path.into(),
             last_modified: Utc::now(),
