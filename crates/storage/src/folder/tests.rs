@@ -477,8 +477,7 @@ async fn files_are_synced_before_they_have_a_name_and_directories_after_every_ch
     assert_eq!(test.synced(), [""]);
 
     // A record that has no room in the attributes of its file.
-    let attributes =
-        Attributes::from_iter([(Attribute::Metadata("long".into()), "x".repeat(100_000).into())]);
+    let attributes = Attributes::from_iter([(Attribute::Metadata("long".into()), "x".repeat(100_000))]);
     let options = PutOptions { attributes, ..PutOptions::default() };
     folder.put_opts(&key("f"), "bytes".into(), options).await.unwrap();
     let synced = test.synced();
