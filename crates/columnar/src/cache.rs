@@ -14,8 +14,8 @@ use std::{
 use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use stylobate_storage::{
-    Budget, BudgetStats, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, FolderReads,
-    Holder, Origin, PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
+    Budget, BudgetStats, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, Durability,
+    FolderReads, Holder, Origin, PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
 };
 
 use crate::{
@@ -240,7 +240,8 @@ impl Cache {
     pub fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
         let read = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
         let open = || {
-            let origin = Origin::parse(url, options, &read.requests)?;
+            // Sinks write the files of a folder. What is written through the store itself, such as leases, expires.
+            let origin = Origin::parse(url, options, &read.requests)?.with_durability(Durability::None)?;
             // Requests to a file system cost next to nothing: versions are checked every time.
             let rules = if url.starts_with("file:") {
                 ConsistencyRules::new(Consistency::Strict)

@@ -214,7 +214,10 @@ impl Node {
         for bucket in &config.buckets {
             match self.buckets.get(&bucket.name) {
                 Some(known) if known.is_same_place(bucket) => known.reload(bucket),
-                Some(_) => left.push(format!("bucket {} has another origin", bucket.name)),
+                Some(_) => left.push(format!(
+                    "bucket {} has another origin, or other settings of its folder",
+                    bucket.name
+                )),
                 None => left.push(format!("bucket {} is new", bucket.name)),
             }
         }

@@ -33,6 +33,7 @@
 
 mod budget;
 mod decode;
+mod durability;
 mod error;
 mod folder;
 #[doc(hidden)]
@@ -60,6 +61,7 @@ mod versions;
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
 pub use decode::byte_reader::{ByteReader, unzigzag};
 pub use decode::corrupt::Corrupt;
+pub use durability::{Durability, UnknownDurabilityError};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, FolderListing, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use list_page::{ListPage, ListRequest, ListedKey};
@@ -89,8 +91,8 @@ pub use simulate::{
     simulate,
 };
 pub use sink::{
-    Destination, Durability, FileSet, FoundFile, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
-    UnknownDurabilityError, UnknownSinkError, wait_for_unfinished_writes,
+    Destination, FileSet, FoundFile, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks, UnknownSinkError,
+    wait_for_unfinished_writes,
 };
 pub use size::{ByteSize, ParseByteSizeError};
 pub use stats::ReadStats;

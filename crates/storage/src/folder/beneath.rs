@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::sink::Durability;
+use crate::Durability;
 
 /// Maximum attempts of an operation whose directory other writers keep removing because it is empty.
 const MAX_DIRECTORY_ATTEMPTS: u32 = 64;
@@ -38,9 +38,9 @@ pub(super) struct FolderRoot {
     path: PathBuf,
     descriptor: OwnedFd,
     options: FolderOptions,
-    /// The descriptors that were synced, by their paths.
+    /// The path and number of links of each descriptor that was synced.
     #[cfg(test)]
-    pub(super) synced: parking_lot::Mutex<Vec<PathBuf>>,
+    pub(super) synced: parking_lot::Mutex<Vec<(PathBuf, u64)>>,
 }
 
 /// How a folder is read and written.
@@ -48,7 +48,7 @@ pub(super) struct FolderRoot {
 pub(crate) struct FolderOptions {
     /// True if links that lead out of the folder are followed. Otherwise, they are not objects.
     pub(crate) follows_links: bool,
-    /// What a write survives once it has succeeded.
+    /// What a change survives once it has succeeded.
     pub(crate) durability: Durability,
 }
 
@@ -71,31 +71,41 @@ impl FolderRoot {
         self.options
     }
 
-    /// Writes the bytes and attributes of a file to the disk, if writes are to survive a power loss.
+    /// Returns whether changes are to survive a power loss.
+    pub(super) fn is_durable(&self) -> bool {
+        self.options.durability == Durability::Fsync
+    }
+
+    /// Writes the bytes and attributes of a file to the disk, if changes are to survive a power loss.
     pub(super) fn sync_file(&self, file: &File) -> io::Result<()> {
-        if self.options.durability == Durability::None {
+        if !self.is_durable() {
             return Ok(());
         }
         self.note_sync(file.as_fd());
         file.sync_all()
     }
 
-    /// Writes the names in a directory to the disk, if writes are to survive a power loss.
+    /// Writes the names in a directory to the disk, if changes are to survive a power loss.
     pub(super) fn sync_directory(&self, directory: impl AsFd) -> io::Result<()> {
-        if self.options.durability == Durability::None {
+        if !self.is_durable() {
             return Ok(());
         }
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let opened = match openat(directory, ".", flags, Mode::empty()) {
             // Another writer removed the directory, and with it all names in it.
-            Err(Errno::NOENT) => return Ok(()),
-            opened => opened?,
+            Err(Errno::NOENT | Errno::STALE) => return Ok(()),
+            // It may be written, but not read.
+            #[cfg(target_os = "linux")]
+            Err(Errno::ACCESS) => return Ok(rustix::fs::syncfs(&self.descriptor)?),
+            opened => File::from(opened?),
         };
         self.note_sync(opened.as_fd());
-        match rustix::fs::fsync(&opened) {
+        match opened.sync_all() {
             // A file system that cannot sync a directory.
-            Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-            synced => Ok(synced?),
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NOTSUP)) => {
+                Ok(())
+            }
+            synced => synced,
         }
     }
 
@@ -103,7 +113,8 @@ impl FolderRoot {
     fn note_sync(&self, descriptor: std::os::fd::BorrowedFd<'_>) {
         use std::os::fd::AsRawFd;
         let path = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).unwrap();
-        self.synced.lock().push(path);
+        let links = rustix::fs::fstat(descriptor).unwrap().st_nlink;
+        self.synced.lock().push((path, links));
     }
 
     #[cfg(not(test))]
@@ -180,8 +191,10 @@ impl FolderRoot {
                 Err(Errno::EXIST) if is_no_directory(parent.as_fd(), name) => {
                     return Err(io::ErrorKind::NotADirectory.into());
                 }
-                // Another writer created it, or removed the empty parent.
-                Err(Errno::EXIST | Errno::NOENT) => {}
+                // Another writer created it, and may not have synced it yet.
+                Err(Errno::EXIST) => self.sync_directory(&parent)?,
+                // Another writer removed the empty parent.
+                Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -140,13 +140,16 @@ impl Folder {
 
     /// Replaces the tags of an object. This changes the version that its bytes are cached under.
     pub fn set_tags(&self, path: &Path, tags: Option<&str>) -> object_store::Result<()> {
-        let _alone = self.alone(path);
-        let FolderFile { file, stamp, record, .. } = self.open(path)?;
-        let mut record = record.unwrap_or_else(|| FileRecord::new(&stamp, &http::HeaderMap::new()));
-        record.set_tags(tags);
         let root = &self.inner.root;
-        let written = record::write(root, path, &file, &record).and_then(|()| root.sync_file(&file));
-        written.map_err(|error| failed(path, error))
+        let file = {
+            let _alone = self.alone(path);
+            let FolderFile { file, stamp, record, .. } = self.open(path)?;
+            let mut record = record.unwrap_or_else(|| FileRecord::new(&stamp, &http::HeaderMap::new()));
+            record.set_tags(tags);
+            record::write(root, path, &file, &record).map_err(|error| failed(path, error))?;
+            file
+        };
+        root.sync_file(&file).map_err(|error| failed(path, error))
     }
 
     /// Removes an object if `condition` accepts its quoted ETag.

@@ -340,6 +340,9 @@ fn write_beside(
     root.sync_file(&file)?;
     std::fs::rename(staged, record_file)?;
 
+    if !root.is_durable() {
+        return Ok(());
+    }
     let inside = record_file.strip_prefix(root.path()).unwrap_or(record_file);
     for above in inside.ancestors().skip(1) {
         root.sync_directory(&root.open_directory(above)?)?;

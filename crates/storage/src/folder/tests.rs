@@ -30,16 +30,19 @@ fn test_folder_with(durability: Durability) -> TestFolder {
 }
 
 impl TestFolder {
-    /// Returns what was synced since the last call: paths relative to the folder, or `file` for a file without a name.
+    /// Returns what was synced since the last call: paths relative to the folder, or, for a file created without a name,
+    /// whether it has one by now.
     fn synced(&self) -> Vec<String> {
         let synced = std::mem::take(&mut *self.folder.inner.root.synced.lock());
-        let name = |path: PathBuf| match path.strip_prefix(&self.root).unwrap().to_str().unwrap() {
-            unnamed if unnamed.ends_with("(deleted)") || unnamed.contains(".stylobate-part-") => {
-                "file".to_owned()
+        let shown = |(path, links): (PathBuf, u64)| {
+            let path = path.strip_prefix(&self.root).unwrap().to_str().unwrap();
+            match links {
+                0 => "unnamed".to_owned(),
+                _ if path.ends_with(" (deleted)") => "named".to_owned(),
+                _ => path.to_owned(),
             }
-            named => named.to_owned(),
         };
-        synced.into_iter().map(name).collect()
+        synced.into_iter().map(shown).collect()
     }
 }
 
@@ -454,20 +457,20 @@ async fn files_are_synced_before_they_have_a_name_and_directories_after_every_ch
     let test = test_folder_with(Durability::Fsync);
     let folder = &test.folder;
     put(folder, "a/b/c").await;
-    assert_eq!(test.synced(), ["file", "", "a", "a/b"]);
+    assert_eq!(test.synced(), ["unnamed", "", "a", "named", "a/b"]);
     put(folder, "a/b/c").await;
-    assert_eq!(test.synced(), ["file", "a/b"]);
+    assert_eq!(test.synced(), ["unnamed", "named", "a/b"]);
 
     let mut upload = folder.put_multipart(&key("d")).await.unwrap();
     upload.put_part("bytes".into()).await.unwrap();
     assert_eq!(test.synced(), [""; 0]);
     upload.complete().await.unwrap();
-    assert_eq!(test.synced(), ["file", ""]);
+    assert_eq!(test.synced(), ["unnamed", "named", ""]);
 
     folder.copy(&key("d"), &key("a/e")).await.unwrap();
-    assert_eq!(test.synced(), ["file", "a"]);
+    assert_eq!(test.synced(), ["unnamed", "named", "a"]);
     folder.rename(&key("a/e"), &key("a/b/e")).await.unwrap();
-    assert_eq!(test.synced(), ["a/b"]);
+    assert_eq!(test.synced(), ["a/e", "a/b", "a"]);
     folder.set_tags(&key("d"), Some("x=y")).unwrap();
     assert_eq!(test.synced(), ["d"]);
 
@@ -475,15 +478,19 @@ async fn files_are_synced_before_they_have_a_name_and_directories_after_every_ch
     assert_eq!(test.synced(), ["a/b"]);
     folder.delete(&key("a/b/c")).await.unwrap();
     assert_eq!(test.synced(), [""]);
+    put(folder, ".stylobate-uploads/x/1").await;
+    test.synced();
+    folder.delete(&key(".stylobate-uploads/x/1")).await.unwrap();
+    assert_eq!(test.synced(), [""; 0]);
 
     // A record that has no room in the attributes of its file.
     let attributes = Attributes::from_iter([(Attribute::Metadata("long".into()), "x".repeat(100_000))]);
     let options = PutOptions { attributes, ..PutOptions::default() };
     folder.put_opts(&key("f"), "bytes".into(), options).await.unwrap();
     let synced = test.synced();
-    let [record, above, beside, root, file, directory] = &synced[..] else { panic!("{synced:?}") };
+    let [record, above, beside, root, file, named, directory] = &synced[..] else { panic!("{synced:?}") };
     assert!(record.starts_with(&format!("{above}/")) && above.starts_with(BESIDE), "{synced:?}");
-    assert_eq!([beside.as_str(), root, file, directory], [BESIDE, "", "file", ""]);
+    assert_eq!([beside.as_str(), root, file, named, directory], [BESIDE, "", "unnamed", "named", ""]);
 }
 
 #[tokio::test]

@@ -5,9 +5,12 @@
 //!                 renamed over the file that it replaces
 //! ```
 //!
-//! A write that ends early leaves nothing, even if the process is killed. A change that has succeeded survives a power
-//! loss: a file is synced before it gets its name, and the directory afterwards. On a file system without unnamed files, the
+//! A write that ends early leaves nothing, even if the process is killed. On a file system without unnamed files, the
 //! file is called `.stylobate-part-…`, which no listing shows.
+//!
+//! A change that has succeeded survives a power loss, unless the folder's durability is `none`: a file is synced before
+//! it gets its name, and the directory afterwards. File systems are expected to commit a directory no later than what
+//! was synced in it.
 
 use std::{
     ffi::OsStr,
@@ -37,6 +40,9 @@ use super::{
 
 /// The mode of a new file, before the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
+
+/// Start of the names of folders in which the store keeps what is not an object.
+const OWN_FOLDERS: &str = ".stylobate-";
 
 /// A file that has no name yet.
 #[derive(Debug)]
@@ -173,19 +179,25 @@ impl FolderWrite {
         let path = &self.path;
         let io = |error: io::Error| failed(path, error);
         let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
+        let root = &folder.inner.root;
         let record = (!headers.is_empty()).then(|| FileRecord::new(&stamp, headers));
-        if let Some(record) = &record {
-            record::write(&folder.inner.root, path, &self.new.file, record).map_err(io)?;
-        }
-
-        let synced = folder.inner.root.sync_file(&self.new.file).map_err(io);
+        let written = match &record {
+            Some(record) => record::write(root, path, &self.new.file, record),
+            None => Ok(()),
+        };
+        let synced = written.and_then(|()| root.sync_file(&self.new.file)).map_err(io);
         let placed = synced.and_then(|()| self.place(mode));
         if placed.is_err() {
-            record::remove_beside(&folder.inner.root, path, stamp.inode);
+            record::remove_beside(root, path, stamp.inode);
             folder.remove_empty(self.target.parent().unwrap_or(FilePath::new("")));
         }
 
-        folder.inner.root.sync_directory(&placed?).map_err(io)?;
+        let directory = placed?;
+        if self.new.staged.is_none() {
+            // Btrfs does not log a file without a name.
+            root.sync_file(&self.new.file).map_err(io)?;
+        }
+        root.sync_directory(&directory).map_err(io)?;
         let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
         Ok(PutResult { e_tag: Some(etag_of(record.as_ref(), &stamp)), version: Some(stamp.to_text()) })
     }
@@ -198,6 +210,8 @@ impl FolderWrite {
             return Err(failed(path, io::ErrorKind::InvalidFilename.into()));
         };
 
+        // New directories are synced, which takes a while: not under the lock.
+        folder.inner.root.make_directory(above).map_err(|error| failed(path, error))?;
         let _alone = folder.alone(path);
         let before = folder.state(path).map_err(|error| failed(path, error))?;
         check_mode(path, mode, before.as_ref())?;
@@ -342,20 +356,21 @@ impl Folder {
             return Err(failed(from, io::ErrorKind::InvalidFilename.into()));
         };
 
-        let new_directory = {
+        let root = &self.inner.root;
+        root.sync_file(&source.file).map_err(|error| failed(from, error))?;
+        let (old_directory, new_directory) = {
             let _alone = self.alone(to);
             let replaced = self.state(to).map_err(|error| failed(to, error))?;
             let mut renamed = Err(io::ErrorKind::NotFound.into());
             for _ in directory_attempts() {
-                let old_directory =
-                    self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
-                renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
+                let old_directory = root.open_directory(old_above).map_err(|error| failed(from, error))?;
+                renamed = root.make_directory(new_above).and_then(|new_directory| {
                     if replaces {
                         rustix::fs::renameat(&old_directory, old_name, &new_directory, new_name)?;
                     } else {
                         rename_new(&old_directory, old_name, &new_directory, new_name)?;
                     }
-                    Ok(new_directory)
+                    Ok((old_directory, new_directory))
                 });
                 match &renamed {
                     // Another writer removed the empty new directory.
@@ -364,25 +379,27 @@ impl Folder {
                 }
             }
 
-            let new_directory = renamed.map_err(|error| match error.kind() {
+            let directories = renamed.map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => exists(to),
                 _ => failed(to, error),
             })?;
             if let Some((_, stamp)) = replaced.filter(|(_, stamp)| stamp.inode != source.stamp.inode) {
-                record::remove_beside(&self.inner.root, to, stamp.inode);
+                record::remove_beside(root, to, stamp.inode);
             }
-            new_directory
+            directories
         };
 
         // An attribute moves with its file; a record file does not.
         if let Some(record) = &source.record
-            && record::remove_beside(&self.inner.root, from, source.stamp.inode)
+            && record::remove_beside(root, from, source.stamp.inode)
         {
-            record::write(&self.inner.root, to, &source.file, record).map_err(|error| failed(to, error))?;
+            let written = record::write(root, to, &source.file, record);
+            written.and_then(|()| root.sync_file(&source.file)).map_err(|error| failed(to, error))?;
         }
-        self.inner.root.sync_directory(&new_directory).map_err(|error| failed(to, error))?;
-        self.remove_empty(old_above);
-        Ok(())
+
+        let changed = self.remove_empty(old_above).unwrap_or(old_directory);
+        root.sync_directory(&new_directory).map_err(|error| failed(to, error))?;
+        root.sync_directory(&changed).map_err(|error| failed(from, error))
     }
 
     /// Removes an object if the condition accepts its ETag, and then the directories that this leaves empty.
@@ -414,20 +431,30 @@ impl Folder {
         };
 
         let changed = self.remove_empty(above).unwrap_or(directory);
+        // Parts of uploads that a power loss brings back are removed again once they are old.
+        if path.as_ref().starts_with(OWN_FOLDERS) {
+            return Ok(());
+        }
         self.inner.root.sync_directory(&changed).map_err(|error| failed(path, error))
     }
 
-    /// Removes a directory and those of its ancestors that are empty, and returns the one that had the last of them.
+    /// Removes a directory and those of its ancestors that are empty. Returns the nearest that is left, if any of them
+    /// is gone.
     fn remove_empty(&self, directory: &FilePath) -> Option<OwnedFd> {
-        let mut changed = None;
+        let mut left = None;
         for directory in directory.ancestors() {
             let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else { break };
-            let Ok(above) = self.inner.root.open_directory(above) else { break };
-            if rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR).is_err() {
-                break;
+            let above = match self.inner.root.open_directory(above) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(_) => break,
+                Ok(above) => above,
+            };
+            match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
+                // Another writer may have removed it.
+                Ok(()) | Err(Errno::NOENT) => left = Some(above),
+                Err(_) => break,
             }
-            changed = Some(above);
         }
-        changed
+        left
     }
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
-    Durability, Overwrite, Sealed, Sink,
+    Overwrite, Sealed, Sink,
     engine::SinkCommand,
     folder::StagedFolder,
     ring::{SinkFile, SlotWrite},

@@ -97,16 +97,6 @@ pub enum SinkKind {
     IoUringDirect,
 }
 
-/// The durability of a finished file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// It survives a power loss.
-    #[default]
-    Fsync,
-    /// It survives the end of the process.
-    None,
-}
-
 /// Options of sinks.
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
@@ -293,32 +283,6 @@ impl fmt::Display for SinkKind {
             Self::IoUring => "io_uring",
             Self::IoUringDirect => "io_uring_direct",
         })
-    }
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fsync => "fsync",
-            Self::None => "none",
-        })
-    }
-}
-
-/// The error for an unknown durability.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no durability {0:?}: fsync or none")]
-pub struct UnknownDurabilityError(pub String);
-
-impl FromStr for Durability {
-    type Err = UnknownDurabilityError;
-
-    fn from_str(name: &str) -> std::result::Result<Self, Self::Err> {
-        match name {
-            "fsync" => Ok(Self::Fsync),
-            "none" => Ok(Self::None),
-            _ => Err(UnknownDurabilityError(name.to_owned())),
-        }
     }
 }
 

@@ -5,14 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use object_store::path::Path;
+use object_store::{Attribute, path::Path};
 use tokio::time::Instant;
 
 use super::ObjectInfo;
 
 /// Maximum paths remembered per bucket.
 pub(super) const MAX_PATHS: usize = 65_536;
-/// Maximum bytes that the descriptions of a bucket take: those of a server with few headers take a kilobyte each.
+/// Maximum bytes that the descriptions of a bucket take. One with few headers takes about 1 KB.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Descriptions by path.
@@ -73,21 +73,18 @@ impl KnownPaths {
         });
     }
 
-    /// Makes room for another description: removes the least recently checked eighth if the bounds are reached.
+    /// Removes the least recently checked descriptions, an eighth at a time, until the bounds hold; the last one stays.
     /// Returns the removed descriptions.
-    pub(super) fn make_room(&mut self, known: &ObjectInfo) -> Vec<Arc<ObjectInfo>> {
-        let is_full = self.len() >= MAX_PATHS || self.bytes + known.held_bytes() > MAX_BYTES;
-        if !is_full || self.by_path.is_empty() || self.contains(known.path.as_ref()) {
-            return Vec::new();
+    pub(super) fn shrink(&mut self) -> Vec<Arc<ObjectInfo>> {
+        let mut removed = Vec::new();
+        while self.len() > 1 && (self.len() > MAX_PATHS || self.bytes > MAX_BYTES) {
+            let mut ages: Vec<Instant> = self.by_path.values().map(|known| known.checked).collect();
+            let eighth = ages.len() / 8;
+            let (_, limit, _) = ages.select_nth_unstable(eighth);
+            let limit = *limit;
+            let oldest = self.by_path.extract_if(|_, known| known.checked <= limit);
+            removed.extend(oldest.map(|(_, known)| known).inspect(|known| self.bytes -= known.held_bytes()));
         }
-
-        let mut ages: Vec<Instant> = self.by_path.values().map(|known| known.checked).collect();
-        let eighth = ages.len() / 8;
-        let (_, limit, _) = ages.select_nth_unstable(eighth);
-        let limit = *limit;
-        let removed: Vec<_> =
-            self.by_path.extract_if(|_, known| known.checked <= limit).map(|(_, known)| known).collect();
-        self.bytes -= removed.iter().map(|known| known.held_bytes()).sum::<usize>();
         removed
     }
 }
@@ -97,8 +94,13 @@ impl ObjectInfo {
     fn held_bytes(&self) -> usize {
         let tags = [&self.meta.e_tag, &self.meta.version].into_iter().flatten();
         let tags: usize = tags.map(String::len).sum();
+        let name_len = |name: &Attribute| match name {
+            Attribute::Metadata(name) => name.len(),
+            _ => 0,
+        };
+        let attributes = self.attributes.iter();
         let attributes: usize =
-            self.attributes.iter().map(|(_, value)| size_of::<(Path, Path)>() + value.len()).sum();
+            attributes.map(|(name, value)| size_of::<(Path, Path)>() + name_len(name) + value.len()).sum();
         let headers = self.headers.as_ref().map_or(0, |headers| headers.held_bytes());
         // The path is also the key, and in the metadata.
         size_of::<Self>()
@@ -127,17 +129,21 @@ mod tests {
         let mut removed = 0;
         for number in 0..2 * MAX_BYTES / TAG {
             let known = long(number, TAG);
-            removed += paths.make_room(&known).len();
             assert!(paths.insert(known).is_none());
+            removed += paths.shrink().len();
             assert!(paths.bytes <= MAX_BYTES);
         }
         assert!(removed > 0 && paths.len() * TAG > MAX_BYTES / 2);
 
-        let all = paths.len();
-        let last = long(2 * MAX_BYTES / TAG - 1, 5);
-        assert!(paths.make_room(&last).is_empty(), "it replaces a longer one");
-        assert!(paths.insert(last.clone()).is_some() && paths.len() == all);
+        // Descriptions that replace others are counted, too.
+        let last = long(2 * MAX_BYTES / TAG - 1, MAX_BYTES);
+        assert!(paths.insert(last.clone()).is_some());
+        assert!(!paths.shrink().is_empty() && paths.len() == 1, "the newest stays, however long it is");
+        assert!(paths.insert(long(2 * MAX_BYTES / TAG - 1, 5)).is_some() && paths.shrink().is_empty());
         assert!(paths.remove(&last.path).is_some() && paths.remove(&last.path).is_none());
+        assert_eq!((paths.len(), paths.bytes), (0, 0));
+
+        assert!(paths.insert(last).is_none());
         paths.retain(|_, _| false);
         assert_eq!((paths.len(), paths.bytes), (0, 0));
     }

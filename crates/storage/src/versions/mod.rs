@@ -360,9 +360,9 @@ impl ObjectInfoCache {
         }
 
         let known = Arc::new(known);
-        let removed = all.make_room(&known);
-        self.displaced.lock().extend(removed.into_iter().filter(|known| known.is_kept()));
         let before = all.insert(known.clone());
+        let removed = all.shrink();
+        self.displaced.lock().extend(removed.into_iter().filter(|known| known.is_kept()));
         self.replaced.lock().extend(before.filter(|before| before.hash != known.hash));
         known
     }
