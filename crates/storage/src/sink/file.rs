@@ -21,7 +21,7 @@ use super::{
     staged::StagedFile,
     unfinished::UnfinishedWriteGuard,
 };
-use crate::{Error, Result, threads::blocking::run_blocking};
+use crate::{Durability, Error, Result, threads::blocking::run_blocking};
 
 pub(super) struct FileSink {
     commands: Sender<SinkCommand>,

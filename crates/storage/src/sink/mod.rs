@@ -46,7 +46,7 @@ use self::{
     ring::{PositionedWrites, WriteRing},
     slot::SlotPool,
 };
-use crate::{ByteSize, Error, Result};
+use crate::{ByteSize, Durability, Error, Result};
 
 /// A writer that turns bytes, written in order, into a file or an object.
 #[async_trait]
