@@ -31,7 +31,11 @@ use object_store::{ObjectMeta, path::Path};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
-pub(crate) use self::{beneath::FolderOptions, names::file_of_path, record::BESIDE};
+pub(crate) use self::{
+    beneath::FolderOptions,
+    names::{STAGING, file_of_path},
+    record::BESIDE,
+};
 use self::{
     beneath::FolderRoot,
     list::DirNamesCache,

@@ -17,6 +17,9 @@ use object_store::path::Path;
 /// Prefix of names reserved by the store.
 pub(super) const RESERVED: &str = ".stylobate-";
 
+/// Folder of the parts of unfinished uploads.
+pub(crate) const STAGING: &str = ".stylobate-uploads";
+
 /// Name of the file that is a directory marker.
 pub(super) const MARKER: &str = ".stylobate-marker";
 

@@ -34,15 +34,12 @@ use super::{
     Folder,
     beneath::directory_attempts,
     failed,
-    names::file_of_path,
+    names::{STAGING, file_of_path},
     record::{self, FileRecord, FileStamp, KeptHeaders, STORAGE_CLASS, TAGGING},
 };
 
 /// The mode of a new file, before the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
-
-/// Start of the names of folders in which the store keeps what is not an object.
-const OWN_FOLDERS: &str = ".stylobate-";
 
 /// A file that has no name yet.
 #[derive(Debug)]
@@ -432,7 +429,7 @@ impl Folder {
 
         let changed = self.remove_empty(above).unwrap_or(directory);
         // Parts of uploads that a power loss brings back are removed again once they are old.
-        if path.as_ref().starts_with(OWN_FOLDERS) {
+        if path.prefix_matches(&Path::from(STAGING)) {
             return Ok(());
         }
         self.inner.root.sync_directory(&changed).map_err(|error| failed(path, error))

@@ -105,7 +105,7 @@ impl Origin {
         self.with_folder_options(|options| options.follows_links = false)
     }
 
-    /// Sets what a write to a folder survives once it has succeeded. Default: a power loss.
+    /// Sets what a change to a folder survives once it has succeeded. Default: a power loss.
     pub fn with_durability(self, durability: Durability) -> Result<Self> {
         self.with_folder_options(|options| options.durability = durability)
     }

@@ -19,9 +19,9 @@ use object_store::{
 
 use crate::{
     Error, KeptHeaders, ReadThrough, Result, UploadMode,
-    folder::BESIDE,
+    folder::{BESIDE, STAGING},
     object::attribute_record,
-    upload::staging::{STAGING, StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
+    upload::staging::{StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
 };
 
 /// Size of the parts of the joined object; all but the last have this size, as every provider accepts.

@@ -18,9 +18,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStoreExt, PutResult, path::Path};
 
-use crate::{Error, ReadThrough, Result};
+use crate::{Error, ReadThrough, Result, folder::STAGING};
 
-pub(crate) const STAGING: &str = ".stylobate-uploads";
 const MARKER: &str = "attributes.json";
 
 /// Time without writes after which an upload counts as abandoned.
