@@ -29,8 +29,8 @@ KNOWN_LENGTH = re.compile(rf"{COUNT} of {COUNT} rows, {RATES}, {LEFT}")
 UNKNOWN_LENGTH = re.compile(rf"\S {COUNT} rows, {RATES}")
 BEGUN = re.compile(rf"[1-9][\d,]* (?:of {COUNT} )?rows")
 CLEARED = "\x1b[2K"
-# Number of redraws in at least ten seconds or so: what has not appeared by then never will.
-REDRAWN = 300
+# Number of redraws in minutes: what has not appeared by then never will. A first stripe of ORC takes a busy machine one.
+REDRAWN = 3_000
 BUDGET = 32 * MIB
 # Memory of writers and decoders beyond the budget, whatever the size of the data.
 WORKING = 512 * MIB
@@ -105,7 +105,7 @@ def shows(terminal: Terminal, line: re.Pattern[str], *args: object) -> None:
     env = environment(TERM="xterm")
     process = start(*args, stdout=subprocess.DEVNULL, stderr=terminal.theirs, env=env)
     terminal.begun()
-    terminal.read(lambda shown: line.search(shown) or len(BEGUN.findall(shown)) > REDRAWN, 60)
+    terminal.read(lambda shown: line.search(shown) or len(BEGUN.findall(shown)) > REDRAWN, 300)
     interrupted(process)
     everything = terminal.rest()
     assert line.search(everything), everything[-400:]

@@ -27,6 +27,8 @@ use crate::{
 
 /// Maximum attempts of a commit that keeps losing races to others.
 pub(super) const ATTEMPTS: u32 = 32;
+/// Attempts of a compaction before commits of this process wait for it.
+const FAIR_ATTEMPTS: u32 = 4;
 
 /// Open graph store. Cheap to clone; clones share everything.
 ///
@@ -187,9 +189,15 @@ impl GraphStore {
         futures::stream::iter(read).buffered(16).try_collect().await
     }
 
+    /// Waits for a compaction that keeps losing races to commits of this process.
+    pub(super) async fn let_others_commit(&self) {
+        drop(self.core().priority.lock().await);
+    }
+
     /// Commits a change without becoming the writer: it fences no writer, and keeps indexes unchanged. `change` gets
     /// the newest version and returns the state of the next one ([`VersionRecord::next`] with other parts), or `None`
-    /// if there is nothing to do; it is called again if another commit came first.
+    /// if there is nothing to do; it is called again if another commit came first. After a few lost races, commits
+    /// of this process wait for it.
     ///
     /// # Errors
     ///
@@ -203,7 +211,12 @@ impl GraphStore {
         F: Future<Output = Result<Option<VersionRecord>>>,
     {
         let mut head = self.refresh().await?;
-        for _ in 0..ATTEMPTS {
+        let mut priority = None;
+        for attempt in 0..ATTEMPTS {
+            if attempt == FAIR_ATTEMPTS {
+                priority = Some(self.core().priority.lock().await);
+                head = self.refresh().await?;
+            }
             let Some(record) = change(head.clone()).await? else { return Ok(None) };
             let record = Arc::new(record);
             lease.check()?;
@@ -213,6 +226,7 @@ impl GraphStore {
             }
         }
 
+        drop(priority);
         Err(Error::Conflict {
             object: self.core().log.name(head.version() + 1),
             reason: "others keep committing".to_owned(),

@@ -48,6 +48,8 @@ pub(crate) struct StoreCore {
     pub(crate) patches: OpenSegments<DataLocation, Budgeted<VertexPatch>>,
     pub(crate) deletions: OpenSegments<DataLocation, Budgeted<DeletionSet>>,
     pub(crate) live: super::log::pins::SnapshotPins,
+    /// Held by a compaction that keeps losing races, until its version is committed. Commits of this process wait.
+    pub(crate) priority: tokio::sync::Mutex<()>,
 }
 
 impl StoreCore {
@@ -64,6 +66,7 @@ impl StoreCore {
             patches: OpenSegments::default(),
             deletions: OpenSegments::default(),
             live: super::log::pins::SnapshotPins::default(),
+            priority: tokio::sync::Mutex::default(),
         })
     }
 

@@ -174,6 +174,7 @@ impl StoreWriter {
             return Ok(self.head.version());
         }
         for attempt in 0..ATTEMPTS {
+            self.store.let_others_commit().await;
             // After a lost race the winner is known; after a second one the log is read for further commits.
             if attempt != 1
                 && let Some(version) = self.catch_up(attempt > 1).await?
@@ -268,6 +269,7 @@ impl StoreWriter {
             return Err(Error::Conflict { object: self.store.core().name(), reason });
         }
         for attempt in 0..ATTEMPTS {
+            self.store.let_others_commit().await;
             if attempt != 1 {
                 self.catch_up(attempt > 1).await?;
             }
