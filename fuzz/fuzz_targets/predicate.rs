@@ -8,7 +8,8 @@ fuzz_target!(|text: &str| {
     let Ok(filter) = Predicate::parse(text) else { return };
     let written = filter.to_string();
     match Predicate::parse(&written) {
-        Ok(again) => assert_eq!(filter, again, "{written}"),
+        // As text, since NaN, which `0.0 % 0` becomes, is not equal to itself.
+        Ok(again) => assert_eq!(format!("{filter:?}"), format!("{again:?}"), "{written}"),
         Err(error) => panic!("{written}: {error}"),
     }
 });

@@ -20,14 +20,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
-# Tests make a quarter of their random files, unless all are asked for: `make test-matrix`.
+# Tests make an eighth of their random files, unless all are asked for: `make test-matrix`.
 ALL_FILES = os.environ.get("STYLOBATE_MATRIX") == "all"
+# Marks tests and parameters that take long and differ from others only in size.
+only_in_matrix = pytest.mark.skipif(not ALL_FILES, reason="run by make test-matrix")
 
 
 def first_seeds(files: int, block: int) -> range:
     """Returns the first seed of each block of random files that a test makes."""
-    made = files if ALL_FILES else files // 4
+    made = files if ALL_FILES else files // 8
     return range(0, made, block)
 
 

@@ -18,6 +18,8 @@ from pyarrow import orc
 import pytest
 import stylobate as st
 
+from matrix import only_in_matrix
+
 TPCHGEN = Path(sys.executable).parent / "tpchgen-cli"
 TABLES = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"]
 
@@ -33,7 +35,7 @@ def summed(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[list[tupl
     return columns, row
 
 
-@pytest.mark.parametrize("scale", [0.01, 0.1, 1])
+@pytest.mark.parametrize("scale", [0.01, 0.1, pytest.param(1, marks=only_in_matrix)])
 def test_tpch_is_what_the_reference_generator_makes(tmp_path: Path, scale: float) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     made = st.generate_tpch(scale, ours, durability="none")
@@ -89,7 +91,7 @@ def test_the_size_of_row_groups_is_called_as_pyarrow_has_it(tmp_path: Path) -> N
     assert pq.ParquetFile(tmp_path / "old" / "customer.parquet").num_row_groups >= 3
 
 
-@pytest.mark.parametrize("make", [st.generate_tpch, st.generate_tpcds])
+@pytest.mark.parametrize("make", [st.generate_tpch, pytest.param(st.generate_tpcds, marks=only_in_matrix)])
 def test_orc_and_parquet_scan_to_the_same_rows(tmp_path: Path, make: Any) -> None:
     for format in ("parquet", "orc"):
         make(0.01, tmp_path / format, format=format)

@@ -38,8 +38,8 @@ from proxy import Proxy
 from servers import Origin, origin_options
 
 # `make fuzz` runs more of them.
-GRAPHS = int(os.environ.get("STYLOBATE_RANDOM_GRAPHS", "20"))
-BLOCK = 20
+GRAPHS = int(os.environ.get("STYLOBATE_RANDOM_GRAPHS", "10"))
+BLOCK = 10
 TOLD = 5
 OFFICIAL = Path(__file__).with_name("graphar_official.py")
 HAS_OFFICIAL = importlib.util.find_spec("graphar") is not None

@@ -15,6 +15,8 @@ import pytest
 
 import stylobate as st
 
+from matrix import only_in_matrix
+
 # Together 2.2 GiB in one row group or stripe; a few hundred kilobytes in the file.
 VALUE_BYTES = 1 << 20
 DISTINCT = 50
@@ -127,7 +129,7 @@ print(rows, long_rows)
 """
 
 
-@pytest.mark.parametrize("memory", ["0B", "8GiB"])
+@pytest.mark.parametrize("memory", ["0B", pytest.param("8GiB", marks=only_in_matrix)])
 def test_long_strings_among_many_short_ones_are_read_in_batches_that_fit(uneven_path: Path, memory: str) -> None:
     command = [sys.executable, "-c", READ, str(uneven_path), memory, str(VALUE_BYTES)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

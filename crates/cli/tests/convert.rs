@@ -397,10 +397,10 @@ fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
 
     let mut finished = 0;
     let mut left = 0;
-    for moment in 0..20 {
+    for moment in 0..10 {
         fs::remove_file(&path).or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).unwrap();
         let mut child = start(folder.path(), &args);
-        std::thread::sleep(whole.mul_f64(0.1 + f64::from(moment * 7 % 20) / 20.0));
+        std::thread::sleep(whole.mul_f64(0.1 + f64::from(moment * 7 % 10) / 10.0));
         child.kill().unwrap();
         child.wait().unwrap();
         if path.exists() {
@@ -412,7 +412,7 @@ fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
         left += usize::from(names(folder.path()).iter().any(|name| name.ends_with(".part")));
     }
 
-    assert!(finished < 20 && left > 0, "{finished} finished and {left} left something");
+    assert!(finished < 10 && left > 0, "{finished} finished and {left} left something");
     convert(folder.path(), &[&args[1..], &["--force"]].concat());
     assert_eq!(names(folder.path()), ["a.parquet", "b.parquet"]);
 }

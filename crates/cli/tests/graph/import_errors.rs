@@ -129,7 +129,7 @@ fn an_interrupt_leaves_nothing() {
     write_parquet(&folder.path().join("n.parquet"), std::slice::from_ref(&numbers), 500_000);
     let edges: String = std::iter::once("src,dst\n".to_owned())
         .chain(
-            (0..3_000_000_u64)
+            (0..1_000_000_u64)
                 .map(|edge| format!("{},{}\n", edge * 7919 % 500_000, edge * 104_729 % 500_000)),
         )
         .collect();

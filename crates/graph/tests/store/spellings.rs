@@ -15,14 +15,15 @@ use crate::{
     bucket::Bucket,
     histories::change,
     model::{Model, schema},
-    upkeep::{check, everything, medium},
+    upkeep::{check, everything},
 };
 
 const NAMES: [&str; 7] = ["~graph", "%41", "%7Egraph", "a b", "ü", "a~b/c%20d", "x[1]"];
 
-/// Returns options without inline data.
+/// Returns options without inline data, with few files.
 fn options() -> StoreOptions {
-    medium().with_inline_limit(ByteSize::ZERO)
+    let few = StoreOptions::default().with_vertex_chunk_size(128).with_edge_chunk_size(512);
+    few.with_inline_limit(ByteSize::ZERO)
 }
 
 /// Loads, commits, compacts and collects garbage; then opens the store again with another cache.

@@ -38,7 +38,7 @@ async fn add_one(writer: &mut StoreWriter, key: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_commits_leave_what_a_plain_graph_says() {
-    for (seed, limit) in [(1, 64 << 10), (2, 64 << 10), (3, 0)] {
+    for (seed, limit) in [(1, 64 << 10), (3, 0)] {
         let mut random = StdRng::seed_from_u64(seed);
         let bucket = Bucket::new();
         let options = StoreOptions::default().with_inline_limit(ByteSize::bytes(limit));
@@ -118,12 +118,16 @@ async fn whichever_request_fails_while_commits_are_merged_nothing_is_lost() {
 
     // Version before the commit that triggers the merge.
     let full = first.unwrap().version - 2;
+    let prepared = Arc::new(InMemory::new());
+    let store = Bucket::over(prepared.clone()).create(schema(), StoreOptions::default()).await.unwrap();
+    let (_, full_model, full_random) = commit_until_full(&store, Some(full)).await;
     for carries_out in [false, true] {
         for k in 0.. {
-            let memory = Arc::new(InMemory::new());
+            let memory = Arc::new(prepared.fork());
             let bucket = Bucket::over(memory.clone());
-            let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
-            let (mut writer, mut model, mut random) = commit_until_full(&store, Some(full)).await;
+            let store = bucket.open(StoreOptions::default()).await.unwrap();
+            let mut writer = store.writer().await.unwrap();
+            let (mut model, mut random) = (full_model.clone(), full_random.clone());
             assert_eq!(compactions(&store).await, 0);
             for _ in 0..3 {
                 change(&mut writer, &mut model, &mut random).await.unwrap();

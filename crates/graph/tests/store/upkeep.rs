@@ -126,14 +126,14 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_histories_with_compaction_and_garbage_agree_with_a_plain_graph() {
-    for seed in 0..5 {
+    for seed in 0..3 {
         history(seed, 90, small()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_histories_with_files_compaction_and_garbage_agree_with_a_plain_graph() {
-    for seed in 10..13 {
+    for seed in 10..12 {
         history(seed, 70, small().with_inline_limit(ByteSize::ZERO)).await;
     }
 }

@@ -321,7 +321,11 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases / 8,
+        max_shrink_iters: 300,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn files_hold_what_the_model_says(case in cases()) {

@@ -154,7 +154,7 @@ pub(super) fn options(random: &mut StdRng, codec: OrcCompression) -> OrcOptions 
 #[tokio::test]
 async fn row_groups_of_any_column_are_found_by_their_positions() {
     let mut random = StdRng::seed_from_u64(21);
-    for round in 0..40 {
+    for round in 0..12 {
         let rows = random.random_range(1..6000);
         let types: Vec<DataType> = (0..8).map(|_| data_type(&mut random, 2)).collect();
         let columns: Vec<ArrayRef> = types.iter().map(|it| array(&mut random, it, rows)).collect();

@@ -142,7 +142,11 @@ fn check(recipe: &RandomOrcSpec) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases / 4,
+        max_shrink_iters: 400,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whoever_reads_a_file_finds_what_was_written(recipe in recipes()) {

@@ -114,7 +114,11 @@ fn check_accounts(tier: &DiskTier) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases / 16,
+        max_shrink_iters: 60,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_tier_agrees_with_a_map_but_for_misses(
