@@ -20,7 +20,7 @@ from servers import Origin, origin_options
 from writes import names, run, start, succeed
 
 PERSONS, EDGES = 20_000, 1_000_000
-KILLS = 8
+KILLS = 6
 GRAPH = "social.graph.yml"
 
 

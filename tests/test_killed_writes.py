@@ -29,8 +29,8 @@ from writes import (
 
 SCALE = ["--scale", "0.05"]
 TABLES = 8
-KILLS_IN_A_ROW = 5
-ROUNDS = {"parquet": 4, "orc": 1}
+KILLS_IN_A_ROW = 4
+ROUNDS = {"parquet": 3, "orc": 1}
 
 
 @pytest.fixture(scope="module")

@@ -37,12 +37,16 @@ def main() -> int:
     failed = []
     with ThreadPoolExecutor(PARALLEL) as pool:
         runs = {pool.submit(run, binary): binary for binary in binaries}
-        for done in as_completed(runs):
-            status, output = done.result()
-            binary = runs[done]
-            print(f"     Running {binary.package.name}: {binary.name} ({binary.executable})\n{output}", flush=True)
-            if status:
-                failed.append(f"{binary.package.name}: {binary.name} ended with {status}")
+        try:
+            for done in as_completed(runs):
+                status, output = done.result()
+                binary = runs[done]
+                print(f"     Running {binary.package.name}: {binary.name} ({binary.executable})\n{output}", flush=True)
+                if status:
+                    failed.append(f"{binary.package.name}: {binary.name} ended with {status}")
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            return 130
 
     print(*failed, sep="\n", end="\n" if failed else "")
     documented = subprocess.run(["cargo", "test", "--workspace", "--no-fail-fast", "--doc"]).returncode
