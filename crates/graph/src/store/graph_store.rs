@@ -1,18 +1,20 @@
 //! Open store: its newest known version, and access to others.
 
-use std::{future::ready, sync::Arc};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::future::BoxFuture;
+use object_store::path::Path;
 use parking_lot::RwLock;
 use stylobate_columnar::{Cache, Source};
+use tokio::{sync::MutexGuard, time::Instant};
 
 use super::{
-    lease::Lease,
+    lease::{self, Lease},
     log::{
         RecordPutOutcome,
         entry::LogEntry,
-        record::{FORMAT, VersionRecord},
+        record::{FORMAT, LastCompaction, VersionRecord},
     },
     names::{now_ms, uuid7},
     opened::StoreCore,
@@ -27,8 +29,15 @@ use crate::{
 
 /// Maximum attempts of a commit that keeps losing races to others.
 pub(super) const ATTEMPTS: u32 = 32;
-/// Attempts of a compaction before commits of this process wait for it.
+/// Attempts of a compaction before writers are asked to wait for it.
 const FAIR_ATTEMPTS: u32 = 4;
+/// Minimum time for which a compaction keeps trying: a writer of another process looks at leases once in some dozens of
+/// commits.
+const MIN_TRYING: Duration = Duration::from_secs(60);
+/// Maximum time between two attempts of a compaction.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+/// Maximum time for which a writer waits for a compaction of another process.
+const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// Open graph store. Cheap to clone; clones share everything.
 ///
@@ -73,6 +82,7 @@ impl GraphStore {
             commit: uuid7(),
             time_ms: now_ms(),
             operation: "create".to_owned(),
+            compaction: Some(LastCompaction::default()),
             vertices: Vec::new(),
             edges: Vec::new(),
             inline: Vec::new(),
@@ -194,10 +204,23 @@ impl GraphStore {
         drop(self.core().priority.lock().await);
     }
 
+    /// Waits until these requests for a turn are withdrawn, for a few seconds at most. Returns those that are not.
+    pub(super) async fn let_other_processes_commit(&self, mut turns: Vec<Path>) -> Result<Vec<Path>> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(5);
+        while !turns.is_empty() && begun.elapsed() < MAX_WAIT {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+            let listed = self.core().listed(lease::FOLDER).await?;
+            turns.retain(|turn| listed.iter().any(|lease| lease.location == *turn));
+        }
+        Ok(turns)
+    }
+
     /// Commits a change without becoming the writer: it fences no writer, and keeps indexes unchanged. `change` gets
     /// the newest version and returns the state of the next one ([`VersionRecord::next`] with other parts), or `None`
     /// if there is nothing to do; it is called again if another commit came first. After a few lost races, commits
-    /// of this process wait for it.
+    /// of this process wait for it, and soon those of other processes.
     ///
     /// # Errors
     ///
@@ -211,27 +234,52 @@ impl GraphStore {
         F: Future<Output = Result<Option<VersionRecord>>>,
     {
         let mut head = self.refresh().await?;
-        let mut priority = None;
-        for attempt in 0..ATTEMPTS {
-            if attempt == FAIR_ATTEMPTS {
-                priority = Some(self.core().priority.lock().await);
-                head = self.refresh().await?;
-            }
-            let Some(record) = change(head.clone()).await? else { return Ok(None) };
+        let mut turn = None;
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        let mut attempt = 0;
+        let outcome = loop {
+            let Some(record) = change(head.clone()).await? else { break Ok(None) };
             let record = Arc::new(record);
             lease.check()?;
-            match self.core().log.put(&record).await? {
-                RecordPutOutcome::Done => return Ok(Some(self.install(record).await)),
-                RecordPutOutcome::Taken(_) => head = self.refresh().await?,
+            if matches!(self.core().log.put(&record).await?, RecordPutOutcome::Done) {
+                break Ok(Some(self.install(record).await));
             }
-        }
 
-        drop(priority);
-        Err(Error::Conflict {
-            object: self.core().log.name(head.version() + 1),
-            reason: "others keep committing".to_owned(),
-        })
+            attempt += 1;
+            if attempt >= ATTEMPTS && begun.elapsed() >= MIN_TRYING {
+                break Err(Error::Conflict {
+                    object: self.core().log.name(head.version() + 1),
+                    reason: "others keep committing".to_owned(),
+                });
+            }
+            if attempt >= FAIR_ATTEMPTS {
+                match turn {
+                    None => turn = Some(self.ask_for_turn().await?),
+                    Some(_) => tokio::time::sleep(pause).await,
+                }
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+            head = self.refresh().await?;
+        };
+
+        if let Some(turn) = turn {
+            turn.request.end().await;
+        }
+        outcome
     }
+
+    /// Makes commits of this process wait, and asks writers of other processes to wait.
+    async fn ask_for_turn(&self) -> Result<Turn<'_>> {
+        let priority = self.core().priority.lock().await;
+        Ok(Turn { request: self.core().turn_request().await?, _priority: priority })
+    }
+}
+
+/// Held by a compaction that keeps losing races, until its version is committed.
+struct Turn<'a> {
+    request: Lease,
+    _priority: MutexGuard<'a, ()>,
 }
 
 impl std::fmt::Debug for GraphStore {

@@ -23,6 +23,10 @@ use crate::{Error, Result};
 
 /// Folder of leases.
 pub(super) const FOLDER: &str = "leases";
+/// Extension of the lease of a compaction, followed by the version that it compacts.
+const COMPACTION: &str = "compaction-";
+/// Extension of a request for a pause between commits.
+const TURN: &str = "turn";
 /// Time without a renewal after which a lease expires: its holder counts as dead.
 const TERM: Duration = Duration::from_secs(60 * 60);
 /// Time since the last renewal for which the holder relies on the lease: shorter than [`TERM`], since requests take
@@ -123,10 +127,52 @@ pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
     lease.last_modified.timestamp_millis() < now_ms.saturating_sub(TERM.as_millis() as i64)
 }
 
+/// Leases of others, as a writer sees them between two commits.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct OtherLeases {
+    /// Newest version that a running compaction started from; 0 if there is none.
+    pub(super) compacting: u64,
+    /// True if a load runs, or garbage collection.
+    pub(super) has_load: bool,
+    /// Requests of compactions that keep losing races to commits.
+    pub(super) turns: Vec<Path>,
+}
+
+impl OtherLeases {
+    /// Sorts the leases that have not expired at `now_ms`.
+    fn among(leases: Vec<ObjectMeta>, now_ms: i64) -> Self {
+        let mut others = Self::default();
+        for lease in leases.into_iter().filter(|lease| !is_over(lease, now_ms)) {
+            let kind = lease.location.filename().and_then(|name| name.split_once('.')).map(|(_, kind)| kind);
+            let version = kind.and_then(|kind| kind.strip_prefix(COMPACTION)).and_then(|of| of.parse().ok());
+            match (kind, version) {
+                (Some(TURN), _) => others.turns.push(lease.location),
+                (_, Some(version)) => others.compacting = others.compacting.max(version),
+                (_, None) => others.has_load = true,
+            }
+        }
+        others
+    }
+}
+
 impl StoreCore {
     /// Takes a lease: from now on garbage collection keeps files that no version refers to.
     pub(super) async fn lease(&self) -> Result<Lease> {
-        let path = self.folder.path(&format!("{FOLDER}/{}", uuid7()))?;
+        self.lease_named(uuid7()).await
+    }
+
+    /// Takes a lease for a compaction of a version, whose deltas and patches writers then leave unchanged.
+    pub(super) async fn compaction_lease(&self, version: u64) -> Result<Lease> {
+        self.lease_named(format!("{}.{COMPACTION}{version}", uuid7())).await
+    }
+
+    /// Asks writers of other processes for a pause between two commits, as long as it is held.
+    pub(super) async fn turn_request(&self) -> Result<Lease> {
+        self.lease_named(format!("{}.{TURN}", uuid7())).await
+    }
+
+    async fn lease_named(&self, name: String) -> Result<Lease> {
+        let path = self.folder.path(&format!("{FOLDER}/{name}"))?;
         let file = LeaseFile { store: self.folder.store.clone(), path };
         let term = Arc::new(Mutex::new(LeaseTerm::new(SteadyInstant::now(), now_ms())));
         file.renew().await?;
@@ -154,6 +200,12 @@ impl Lease {
         let own =
             own.ok_or_else(|| self.conflict("it is not listed, or was removed: try again".to_owned()))?;
         Ok((own.last_modified.timestamp_millis(), listed))
+    }
+
+    /// Lists the leases of others.
+    pub(super) async fn others(&self, core: &StoreCore) -> Result<OtherLeases> {
+        let (now_ms, others) = self.among(core.listed(FOLDER).await?)?;
+        Ok(OtherLeases::among(others, now_ms))
     }
 
     /// Releases the lease, once its files are in a version or gone.

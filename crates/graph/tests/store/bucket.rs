@@ -21,6 +21,7 @@ use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
     RequestOptions,
 };
+use tokio::sync::RwLock;
 
 /// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Bucket {
     left: AtomicI64,
     /// If true, the first unanswered request is carried out if it is a write.
     carries_out: AtomicBool,
+    /// Held by a test to delay the records of commits.
+    pub commits: RwLock<()>,
 }
 
 impl fmt::Display for Bucket {
@@ -77,6 +80,7 @@ impl Bucket {
             latency: zero(),
             left: AtomicI64::new(-1),
             carries_out: AtomicBool::new(false),
+            commits: RwLock::default(),
         })
     }
 
@@ -199,6 +203,8 @@ fn stopped() -> object_store::Error {
 #[async_trait]
 impl ObjectStore for Bucket {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let is_record = location.as_ref().contains("/_log/");
+        let _delayed = if is_record { Some(self.commits.read().await) } else { None };
         match self.fate(&self.puts) {
             Fate::Answered => self.memory.put_opts(location, payload, options).await,
             Fate::Silent => {

@@ -211,6 +211,126 @@ async fn compactions_beside_a_busy_writer_come_to_an_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn compactions_of_another_process_beside_a_busy_writer_come_to_an_end() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let mut model = Model::default();
+    let mut random = StdRng::seed_from_u64(12);
+    for _ in 0..30 {
+        commit(&mut writer, &mut model, &mut random).await;
+    }
+
+    let other = Bucket::over(bucket.memory.clone()).open(StoreOptions::default()).await.unwrap();
+    let forced = CompactOptions::default().with_force(true);
+    let compacting = tokio::spawn(async move { other.compact(&forced).await.unwrap() });
+    while !compacting.is_finished() {
+        commit(&mut writer, &mut model, &mut random).await;
+    }
+    let compacted = compacting.await.unwrap();
+    assert!(compacted.iter().all(|one| one.rewritten) && compacted.len() == 4, "{compacted:?}");
+    check(&model, &store.refresh().await.unwrap()).await;
+    let leases = bucket.memory.list(Some(&Path::from("lake/graph/leases")));
+    assert_eq!(leases.try_collect::<Vec<_>>().await.unwrap(), Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_merges_only_what_another_process_is_not_rewriting() {
+    for (of, share) in [("Person", 0.0), ("KNOWS", 0.0), ("Person", 1e9), ("KNOWS", 1e9)] {
+        let bucket = Bucket::new();
+        let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+        let mut writer = store.writer().await.unwrap();
+        let mut model = Model::default();
+        let mut random = StdRng::seed_from_u64(13);
+        for at in 0..100 {
+            commit(&mut writer, &mut model, &mut random).await;
+            if at == 50 {
+                store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+            }
+        }
+        let before = compactions(&store).await;
+
+        // Its new files are written, and its record is not put before many more commits.
+        let delayed = Bucket::over(bucket.memory.clone());
+        let other = delayed.open(StoreOptions::default()).await.unwrap();
+        let persons = model.next_person as u64;
+        let edges = model.knows.len() as u64;
+        let commits = delayed.commits.write().await;
+        let puts = delayed.requests().puts;
+        let options = CompactOptions::default().with_share(share).with_types([of]);
+        let compacting = tokio::spawn(async move { other.compact(&options).await.unwrap() });
+        while delayed.requests().puts < puts + 2 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..300 {
+            commit(&mut writer, &mut model, &mut random).await;
+        }
+        let merged = compactions(&store).await - before;
+        assert!(merged >= 1, "{of}: {merged}");
+
+        drop(commits);
+        let compacted = compacting.await.unwrap();
+        check(&model, &store.refresh().await.unwrap()).await;
+        // It did not start again with a later version.
+        assert_eq!(compacted.len(), 1, "{of}");
+        assert_eq!(compacted[0].rewritten, share == 0.0);
+        if share == 0.0 {
+            assert_eq!(compacted[0].rows, if of == "Person" { persons } else { edges });
+        }
+        for _ in 0..70 {
+            commit(&mut writer, &mut model, &mut random).await;
+        }
+        check(&model, &store.latest()).await;
+        let again = Bucket::over(bucket.memory.clone()).open(StoreOptions::default()).await.unwrap();
+        check(&model, &again.latest()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_writer_waits_only_once_for_a_compaction_that_has_died() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    for name in ["dead.turn", "dead.compaction-0"] {
+        let lease = Path::from(format!("lake/graph/leases/{name}"));
+        bucket.memory.put(&lease, PutPayload::new()).await.unwrap();
+    }
+
+    let begun = std::time::Instant::now();
+    for key in 0..200 {
+        add_one(&mut writer, key).await;
+    }
+    assert!(begun.elapsed().as_secs() >= 3, "{:?}", begun.elapsed());
+    // It looks twenty times in three seconds; the rest is of merges.
+    assert!(bucket.requests().lists < 60, "{:?}", bucket.requests());
+    assert!(compactions(&store).await > 0);
+}
+
+#[tokio::test]
+async fn deletions_of_edges_alone_are_merged_too() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let keys = 0..200;
+    writer.add_vertices("Person", &batch([("id", ints(keys.clone()))])).await.unwrap();
+    let ends = [("src", ints(keys.clone())), ("dst", ints(keys.clone())), ("weight", ints(keys.clone()))];
+    writer.add_edges("KNOWS", &batch(ends), Ends::Keys).await.unwrap();
+    writer.commit().await.unwrap();
+    store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+    for key in keys {
+        let pair = batch([("src", ints([key])), ("dst", ints([key]))]);
+        writer.delete_edges("KNOWS", &pair, Ends::Keys).await.unwrap();
+        writer.commit().await.unwrap();
+    }
+
+    let records: Vec<_> =
+        bucket.memory.list(Some(&Path::from("lake/graph/_log"))).try_collect::<Vec<_>>().await.unwrap();
+    let longest = records.iter().map(|meta| meta.size).max().unwrap();
+    assert!(longest < 24 << 10, "{longest} bytes");
+    assert_eq!(store.latest().edge_count("KNOWS").unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_compaction_no_record_before_it_is_needed() {
     let options = || CompactOptions::default().with_share(1e9);
     for seed in 0..8 {

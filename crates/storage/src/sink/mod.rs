@@ -15,6 +15,7 @@ mod engine;
 mod file;
 mod file_set;
 mod folder;
+mod leftovers;
 mod object;
 mod ring;
 mod sealed;

@@ -1,10 +1,6 @@
 //! A file that gets its name once it is complete; until then it has a temporary one in the same directory.
 //!
-//! ```text
-//! .<name>.<16 hexadecimal digits>.part     locked by the process that writes it
-//! ```
-//!
-//! An unlocked file was left behind by a process that was killed; the next writer of the same name removes it.
+//! It is locked by the process that writes it, so an unlocked one was left behind by a process that was killed.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -16,11 +12,10 @@ use std::{
 use super::{
     Overwrite,
     folder::{StagedFolder, folder_or_here},
+    leftovers::{remove_leftovers, staged_name},
     unfinished::UnfinishedWriteGuard,
 };
 use crate::{Error, Result};
-
-const SUFFIX: &str = ".part";
 
 /// A file under its temporary name. Dropping it without [`StagedFile::publish`] removes it.
 #[derive(Debug)]
@@ -43,7 +38,7 @@ impl StagedFile {
         remove_leftovers(folder, name).map_err(failed)?;
 
         loop {
-            let staged = folder.join(format!(".{name}.{:016x}{SUFFIX}", rand::random::<u64>()));
+            let staged = folder.join(staged_name(name));
             let file = open_new(&staged, options).map_err(failed)?;
             // Another process that removes leftovers may have deleted the file before it was locked. On a file system
             // without locks, none are removed.
@@ -168,29 +163,6 @@ impl Drop for StagedFile {
 
 fn folder_and_name(path: &Path) -> Option<(&Path, &str)> {
     Some((folder_or_here(path.parent()?), path.file_name()?.to_str()?))
-}
-
-fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let is_leftover = entry.file_name().to_str().is_some_and(|found| is_staged(found, name));
-        let Some(file) = is_leftover.then(|| File::open(entry.path()).ok()).flatten() else { continue };
-        match file.try_lock() {
-            Ok(()) => std::fs::remove_file(entry.path()).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })?,
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether a file's name is a temporary name for `name`.
-fn is_staged(found: &str, name: &str) -> bool {
-    let digits = found.strip_prefix('.').and_then(|rest| rest.strip_prefix(name)?.strip_prefix('.'));
-    let digits = digits.and_then(|rest| rest.strip_suffix(SUFFIX));
-    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

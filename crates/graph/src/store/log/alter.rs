@@ -19,6 +19,7 @@ impl VersionRecord {
             commit: uuid7(),
             time_ms: now_ms().max(self.time_ms),
             operation: operation.to_owned(),
+            compaction: self.compaction,
             vertices: self.vertices.clone(),
             edges: self.edges.clone(),
             inline: Vec::new(),

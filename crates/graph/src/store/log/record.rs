@@ -74,11 +74,23 @@ pub(crate) struct VersionRecord {
     pub(crate) time_ms: i64,
     /// Operation of the commit: `create`, `writer`, `write`, `load`, `compact`, …
     pub(crate) operation: String,
+    /// Last compaction up to this version. `None` if an earlier release, which does not record it, wrote a version
+    /// since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) compaction: Option<LastCompaction>,
     pub(crate) vertices: Vec<VertexState>,
     pub(crate) edges: Vec<EdgeState>,
     /// Small data of this commit, in base64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) inline: Vec<String>,
+}
+
+/// Last compaction of a store, of any type. All zero before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastCompaction {
+    pub(crate) version: u64,
+    /// Version whose deltas and patches it left unchanged; 0 if it may have replaced any.
+    pub(crate) kept: u64,
 }
 
 /// All vertices of a type.
@@ -173,6 +185,11 @@ impl VersionRecord {
         if self.version != version {
             return Some(format!("it says that it is version {}", self.version));
         }
+        if let Some(LastCompaction { version, kept }) = self.compaction
+            && (version > self.version || kept > version)
+        {
+            return Some(format!("its last compaction is version {version}, which keeps version {kept}"));
+        }
 
         self.vertices
             .iter()
@@ -215,7 +232,11 @@ impl VersionRecord {
     pub(crate) fn loose(&self) -> usize {
         let vertices =
             self.vertices.iter().map(|of| of.deltas.len().max(of.patches.len()).max(of.deleted.len()));
-        vertices.chain(self.edges.iter().map(|of| of.deltas.len())).max().unwrap_or(0)
+        let edges = self.edges.iter().map(|of| {
+            let sets = of.bases.iter().map(|base| base.deleted.len()).max();
+            of.deltas.len().max(sets.unwrap_or(0))
+        });
+        vertices.chain(edges).max().unwrap_or(0)
     }
 
     /// Returns all data locations outside of bases that it refers to.

@@ -1,19 +1,26 @@
 //! Compaction: rewrites deltas, patches and deletions into bases, or merges them into few parts, type by type.
 //!
 //! Readers keep their versions. The writer continues too: commits during a rewrite are kept on top of the new files,
-//! and their deletions are applied to the new files before these become part of a version.
+//! and their deletions are applied to the new files before these become part of a version. Its own merges leave the
+//! deltas and patches that are being rewritten unchanged. A compaction that keeps losing the race for the next version
+//! asks for a turn: writers look for such requests whenever they merge.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::Deref,
+    sync::Arc,
+};
 
 use async_recursion::async_recursion as boxed;
+use object_store::path::Path;
 
 use crate::{
     Result,
     store::{
         delta::deletion::{self, DeletionSet},
         graph_store::GraphStore,
-        lease::{self, Lease},
-        log::record::{DataLocation, VersionRecord},
+        lease::Lease,
+        log::record::{DataLocation, LastCompaction, VersionRecord},
         opened::StoreCore,
         snapshot::Snapshot,
         write::plan::{CompactionAction, CompactionStats},
@@ -35,11 +42,13 @@ pub struct CompactOptions {
     types: Option<Vec<String>>,
     /// True for a writer's compaction between its commits.
     of_writer: bool,
+    /// Version whose deltas and patches stay unchanged, for a compaction of another process; 0 for none.
+    kept: u64,
 }
 
 impl Default for CompactOptions {
     fn default() -> Self {
-        Self { share: SHARE, force: false, types: None, of_writer: false }
+        Self { share: SHARE, force: false, types: None, of_writer: false, kept: 0 }
     }
 }
 
@@ -64,12 +73,16 @@ impl CompactOptions {
     }
 
     /// Returns the options of a writer's compaction between its commits.
-    fn of_writer() -> Self {
-        Self { of_writer: true, ..Self::default() }
+    fn of_writer(kept: u64) -> Self {
+        Self { of_writer: true, kept, ..Self::default() }
     }
 
     pub(crate) fn is_of_writer(&self) -> bool {
         self.of_writer
+    }
+
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept
     }
 
     pub(crate) fn plan(&self, parts: CompactionStats) -> CompactionAction {
@@ -124,31 +137,28 @@ impl GraphStore {
     #[tracing::instrument(name = "store_compact", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
-        let lease = self.core().lease().await?;
-        let compacted = self.compact_types(&lease, options).await;
-        lease.end().await;
-        compacted
+        self.compact_types(None, options).await
     }
 
-    /// Merges the latest deltas of many commits, between two commits of a writer. Does nothing during a load or another
-    /// compaction, which would have to restart.
-    pub(crate) async fn tidy(&self) -> Result<()> {
+    /// Merges the latest deltas of many commits, between two commits of a writer. Leaves those that another compaction
+    /// is rewriting, and does nothing during a load. Returns requests of compactions of other processes for a pause.
+    pub(crate) async fn tidy(&self) -> Result<Vec<Path>> {
         let lease = self.core().lease().await?;
         let tidied = self.tidy_under(&lease).await;
         lease.end().await;
         tidied
     }
 
-    async fn tidy_under(&self, lease: &Lease) -> Result<()> {
-        let (now_ms, others) = lease.among(self.core().listed(lease::FOLDER).await?)?;
-        if others.iter().any(|other| !lease::is_over(other, now_ms)) {
-            Ok(())
-        } else {
-            self.compact_types(lease, &CompactOptions::of_writer()).await.map(drop)
+    async fn tidy_under(&self, lease: &Lease) -> Result<Vec<Path>> {
+        let others = lease.others(self.core()).await?;
+        if !others.has_load {
+            self.compact_types(Some(lease), &CompactOptions::of_writer(others.compacting)).await?;
         }
+        Ok(others.turns)
     }
 
-    async fn compact_types(&self, lease: &Lease, options: &CompactOptions) -> Result<Vec<Compacted>> {
+    /// Compacts under the lease of the caller, or under one for each type.
+    async fn compact_types(&self, lease: Option<&Lease>, options: &CompactOptions) -> Result<Vec<Compacted>> {
         let head = self.refresh().await?;
         let record = head.record();
         let mut wanted: Option<BTreeSet<String>> = None;
@@ -190,22 +200,89 @@ impl GraphStore {
         Ok(compacted)
     }
 
-    /// Returns true if there was no compaction between two versions, so that the later one still has the parts of the
-    /// earlier one, except for deltas whose rows were all deleted.
+    /// Returns true if no compaction between two versions replaced parts of the earlier one, so that the later one
+    /// still has them, except for deltas whose rows were all deleted. Reads one record per compaction.
     pub(crate) async fn is_untouched(&self, from: &Snapshot, to: &Snapshot) -> Result<bool> {
-        for version in from.version() + 1..=to.version() {
-            if self.core().log.read(version).await?.operation == OPERATION {
-                return Ok(false);
-            }
+        let from = from.version();
+        let mut record = to.record().clone();
+        while record.version > from {
+            let before = match record.compaction {
+                Some(last) if last.version <= from => return Ok(true),
+                Some(last) if last.kept < from => return Ok(false),
+                Some(last) => last.version - 1,
+                None if record.operation == OPERATION => return Ok(false),
+                None => record.version - 1,
+            };
+            record = self.core().log.read(before).await?;
         }
         Ok(true)
     }
+
+    /// Reads the record of the version whose deltas and patches stay unchanged; `None` if there is no such version.
+    pub(crate) async fn kept(
+        &self,
+        options: &CompactOptions,
+        from: &Snapshot,
+    ) -> Result<Option<Arc<VersionRecord>>> {
+        Ok(match options.kept {
+            0 => None,
+            version if version == from.version() => Some(from.record().clone()),
+            version => Some(self.core().log.read(version).await?),
+        })
+    }
+
+    /// Returns the lease of the caller, or takes one for compacting a type of this version.
+    pub(crate) async fn compaction_lease<'a>(
+        &self,
+        held: Option<&'a Lease>,
+        from: &Snapshot,
+    ) -> Result<CompactionLease<'a>> {
+        Ok(match held {
+            Some(lease) => CompactionLease::OfWriter(lease),
+            None => CompactionLease::OfType(self.core().compaction_lease(from.version()).await?),
+        })
+    }
 }
 
-/// Returns the record of a compaction that follows a version.
-pub(crate) fn next(head: &Snapshot) -> VersionRecord {
+/// Lease of the compaction of a type.
+pub(crate) enum CompactionLease<'a> {
+    /// Held by a writer for all types.
+    OfWriter(&'a Lease),
+    OfType(Lease),
+}
+
+impl Deref for CompactionLease<'_> {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        match self {
+            Self::OfWriter(lease) => lease,
+            Self::OfType(lease) => lease,
+        }
+    }
+}
+
+impl CompactionLease<'_> {
+    /// Releases a lease that was taken for this type.
+    pub(crate) async fn end(self) {
+        if let Self::OfType(lease) = self {
+            lease.end().await;
+        }
+    }
+}
+
+/// Returns the number of the first elements of a version that are among those of an earlier one.
+pub(crate) fn common<T>(earlier: &[T], later: &[T], at: impl Fn(&T) -> &DataLocation) -> usize {
+    let known: HashSet<&DataLocation> = earlier.iter().map(&at).collect();
+    later.iter().take_while(|one| known.contains(at(one))).count()
+}
+
+/// Returns the record of a compaction that follows a version. It keeps the deltas and patches of version `kept`.
+pub(crate) fn next(head: &Snapshot, kept: u64) -> VersionRecord {
     let before = head.record();
-    before.next(OPERATION, before.epoch)
+    let mut record = before.next(OPERATION, before.epoch);
+    record.compaction = Some(LastCompaction { version: record.version, kept });
+    record
 }
 
 impl StoreCore {

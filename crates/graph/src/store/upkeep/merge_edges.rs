@@ -12,7 +12,7 @@ use roaring::RoaringTreemap;
 use stylobate_storage::Corrupt;
 
 use super::{
-    compact::{CompactionOutcome, next},
+    compact::{CompactOptions, CompactionOutcome, common, next},
     rewrite_edges::{EndpointPairSet, all_edges, deleted_since},
 };
 use crate::{
@@ -46,11 +46,14 @@ impl GraphStore {
         name: &str,
         from: &Snapshot,
         parts: Arc<EdgeParts>,
-        of_writer: bool,
+        options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
         let state = &parts.state;
         let rows = state.deltas.iter().map(|info| info.rows);
-        let skip = first_of_latest(rows, of_writer);
+        let kept = self.kept(options, from).await?;
+        let kept = kept.as_ref().and_then(|kept| kept.edges.get(kept.edge_type(name).ok()?));
+        let kept = kept.map_or(0, |kept| common(&kept.deltas, &state.deltas, |info| &info.at));
+        let skip = first_of_latest(rows, options.is_of_writer()).max(kept);
         let merged = match state.deltas.get(skip..).unwrap_or_default() {
             [] => None,
             [alone] if !alone.at.is_inline() && alone.deleted.is_empty() => None,
@@ -65,7 +68,7 @@ impl GraphStore {
             let merged = merged.clone();
             let parts = parts.clone();
             async move {
-                let mut record = next(&head);
+                let mut record = next(&head, options.kept());
                 let at = record.edge_type(name)?;
                 if !self.is_untouched(from, &head).await? {
                     return Ok(None);

@@ -9,7 +9,7 @@ use arrow::{
 };
 
 use super::{
-    compact::{CompactionOutcome, next},
+    compact::{CompactOptions, CompactionOutcome, common, next},
     rewrite_vertices::{batch, follows},
 };
 use crate::{
@@ -42,12 +42,16 @@ impl GraphStore {
         name: &str,
         from: &Snapshot,
         parts: &VertexParts,
-        of_writer: bool,
+        options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
         let before = &parts.state;
-        let first = |rows: Vec<u64>| first_of_latest(rows.into_iter(), of_writer);
-        let deltas = first(before.deltas.iter().map(|info| info.rows).collect());
-        let patches = first(before.patches.iter().map(|info| info.rows).collect());
+        let kept = self.kept(options, from).await?;
+        let kept = kept.as_ref().and_then(|kept| kept.vertices.get(kept.vertex_type(name).ok()?));
+        let deltas_kept = kept.map_or(0, |kept| common(&kept.deltas, &before.deltas, |info| &info.at));
+        let patches_kept = kept.map_or(0, |kept| common(&kept.patches, &before.patches, |info| &info.at));
+        let first = |rows: Vec<u64>| first_of_latest(rows.into_iter(), options.is_of_writer());
+        let deltas = first(before.deltas.iter().map(|info| info.rows).collect()).max(deltas_kept);
+        let patches = first(before.patches.iter().map(|info| info.rows).collect()).max(patches_kept);
         let deltas = self.merged_deltas(parts, deltas).await?;
         let patches = self.merged_patches(parts, patches).await?;
         let written = || deltas.written.iter().chain(&patches.written);
@@ -61,7 +65,7 @@ impl GraphStore {
             let deltas = deltas.infos.clone();
             let patches = patches.infos.clone();
             async move {
-                let mut record = next(&head);
+                let mut record = next(&head, options.kept());
                 let at = record.vertex_type(name)?;
                 let untouched = self.is_untouched(from, &head).await?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();

@@ -41,20 +41,24 @@ impl GraphStore {
     /// Compacts the edges of a type, as planned by `options`: rewrites them into one base, or merges deltas.
     pub(crate) async fn compact_edges(
         &self,
-        lease: &Lease,
+        lease: Option<&Lease>,
         name: &str,
         options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.edge_parts(snapshot.record().edge_type(name)?).await?;
 
-        match options.plan(compaction_stats(&parts.state)) {
-            CompactionAction::Nothing => Ok(CompactionOutcome::Nothing),
-            CompactionAction::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
-            CompactionAction::Merge => {
-                self.merge_edges(lease, name, &snapshot, parts, options.is_of_writer()).await
-            }
+        let action = options.plan(compaction_stats(&parts.state));
+        if action == CompactionAction::Nothing {
+            return Ok(CompactionOutcome::Nothing);
         }
+        let lease = self.compaction_lease(lease, &snapshot).await?;
+        let outcome = match action {
+            CompactionAction::Rewrite => self.rewrite_edges(&lease, name, &snapshot, parts).await,
+            _ => self.merge_edges(&lease, name, &snapshot, parts, options).await,
+        };
+        lease.end().await;
+        outcome
     }
 
     /// Writes the live edges to a new base and publishes it. Edges deleted in the meantime become its deletions.
@@ -82,7 +86,7 @@ impl GraphStore {
             let base = base.clone();
             let parts = parts.clone();
             async move {
-                let mut record = next(&head);
+                let mut record = next(&head, 0);
                 let at = record.edge_type(name)?;
                 if !self.is_untouched(from, &head).await? {
                     return Ok(None);

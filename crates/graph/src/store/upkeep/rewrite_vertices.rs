@@ -33,19 +33,23 @@ pub(crate) const BATCH_ROWS: usize = 1 << 16;
 impl GraphStore {
     pub(crate) async fn compact_vertices(
         &self,
-        lease: &Lease,
+        lease: Option<&Lease>,
         name: &str,
         options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.vertex_parts(snapshot.record().vertex_type(name)?).await?;
-        match options.plan(counted(&parts)) {
-            CompactionAction::Nothing => Ok(CompactionOutcome::Nothing),
-            CompactionAction::Rewrite => self.rewrite_vertices(lease, name, &snapshot, parts).await,
-            CompactionAction::Merge => {
-                self.merge_vertices(lease, name, &snapshot, &parts, options.is_of_writer()).await
-            }
+        let action = options.plan(counted(&parts));
+        if action == CompactionAction::Nothing {
+            return Ok(CompactionOutcome::Nothing);
         }
+        let lease = self.compaction_lease(lease, &snapshot).await?;
+        let outcome = match action {
+            CompactionAction::Rewrite => self.rewrite_vertices(&lease, name, &snapshot, parts).await,
+            _ => self.merge_vertices(&lease, name, &snapshot, &parts, options).await,
+        };
+        lease.end().await;
+        outcome
     }
 
     async fn rewrite_vertices(
@@ -70,7 +74,7 @@ impl GraphStore {
         let replace = |head: Snapshot| {
             let written = written.clone();
             async move {
-                let mut record = next(&head);
+                let mut record = next(&head, 0);
                 let at = record.vertex_type(name)?;
                 let untouched = self.is_untouched(from, &head).await?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();

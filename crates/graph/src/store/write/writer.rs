@@ -1,9 +1,10 @@
 //! Writer of a store: takes batches, and commits them as one version or not at all.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
+use object_store::path::Path;
 use stylobate_storage::SteadyInstant;
 
 use super::{commit::CommitBuilder, gc::MIN_AGE, pending::PendingChanges, plan::MAX_LOOSE};
@@ -42,6 +43,8 @@ pub struct StoreWriter {
     in_doubt: Vec<String>,
     /// Version of the last merge of committed deltas, or its last attempt.
     tidied: u64,
+    /// Requests of compactions for a pause that this writer made in vain.
+    dead_turns: HashSet<Path>,
 }
 
 /// Attempted commit, to be retried unchanged.
@@ -93,6 +96,7 @@ impl StoreWriter {
             attempt: None,
             in_doubt: Vec::new(),
             tidied: 0,
+            dead_turns: HashSet::new(),
             head,
         }
     }
@@ -162,11 +166,22 @@ impl StoreWriter {
         let version = self.commit_as("write").boxed().await?;
         if self.head.record().loose() >= MAX_LOOSE && version >= self.tidied + MAX_LOOSE as u64 {
             self.tidied = version;
-            if let Err(error) = self.store.tidy().boxed().await {
-                tracing::warn!(%error, "what commits left behind was not merged");
+            match self.store.tidy().boxed().await {
+                Ok(turns) => self.give_way(turns).await,
+                Err(error) => tracing::warn!(%error, "what commits left behind was not merged"),
             }
         }
         Ok(version)
+    }
+
+    /// Waits for compactions of other processes that ask for a turn. Waits in vain only once for each: its process may
+    /// be dead.
+    async fn give_way(&mut self, turns: Vec<Path>) {
+        let new = turns.into_iter().filter(|turn| !self.dead_turns.contains(turn)).collect();
+        match self.store.let_other_processes_commit(new).boxed().await {
+            Ok(dead) => self.dead_turns.extend(dead),
+            Err(error) => tracing::warn!(%error, "did not wait for a compaction of another process"),
+        }
     }
 
     async fn commit_as(&mut self, operation: &str) -> Result<u64> {
