@@ -429,6 +429,26 @@ def test_compaction_changes_no_answer(store: st.GraphStore) -> None:
     assert after.verify().is_sound
 
 
+def test_a_compaction_of_another_process_ends_beside_a_busy_writer(store: st.GraphStore, tmp_path: Path) -> None:
+    script = "import sys, stylobate as st; print(len(st.GraphStore.open(sys.argv[1]).compact(force=True)))"
+    command = [sys.executable, "-c", script, str(tmp_path / "store")]
+    writer = store.writer()
+    added = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as compacting:
+        while compacting.poll() is None:
+            writer.add_vertices("Person", {"id": [100 + added]})
+            writer.add_edges("KNOWS", {"src": [100 + added], "dst": [10], "since": [added]})
+            writer.commit()
+            added += 1
+        assert compacting.stdout is not None and compacting.stdout.read() == "5\n"
+
+    assert compacting.returncode == 0
+    snapshot = store.refresh()
+    assert (snapshot.vertex_count("Person"), snapshot.edge_count("KNOWS")) == (4 + added, 4 + added)
+    assert snapshot.in_edges("KNOWS", 0).num_rows == added
+    assert store.verify().is_sound
+
+
 def test_garbage_is_collected_but_not_what_a_snapshot_holds(store: st.GraphStore, tmp_path: Path) -> None:
     held = store.snapshot()
     store.compact(force=True)
