@@ -4,17 +4,16 @@ use std::{future::ready, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::future::BoxFuture;
-use object_store::path::Path;
 use parking_lot::RwLock;
 use stylobate_columnar::{Cache, Source};
 use tokio::{sync::MutexGuard, time::Instant};
 
 use super::{
-    lease::{self, Lease},
+    lease::{Lease, TurnRequest},
     log::{
         RecordPutOutcome,
         entry::LogEntry,
-        record::{FORMAT, LastCompaction, VersionRecord},
+        record::{DataLocation, FORMAT, LastCompaction, VersionRecord},
     },
     names::{now_ms, uuid7},
     opened::StoreCore,
@@ -204,82 +203,120 @@ impl GraphStore {
         drop(self.core().priority.lock().await);
     }
 
-    /// Waits until these requests for a turn are withdrawn, for a few seconds at most. Returns those that are not.
-    pub(super) async fn let_other_processes_commit(&self, mut turns: Vec<Path>) -> Result<Vec<Path>> {
+    /// Waits until no compaction requests a turn, for a few seconds at most. Returns the requests that are left.
+    pub(super) async fn let_other_processes_commit(&self) -> Result<Vec<TurnRequest>> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(5);
-        while !turns.is_empty() && begun.elapsed() < MAX_WAIT {
+        loop {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
-            let listed = self.core().listed(lease::FOLDER).await?;
-            turns.retain(|turn| listed.iter().any(|lease| lease.location == *turn));
+            let turns = self.core().turn_requests().await?;
+            if turns.is_empty() || begun.elapsed() >= MAX_WAIT {
+                return Ok(turns);
+            }
         }
-        Ok(turns)
     }
 
     /// Commits a change without becoming the writer: it fences no writer, and keeps indexes unchanged. `change` gets
     /// the newest version and returns the state of the next one ([`VersionRecord::next`] with other parts), or `None`
     /// if there is nothing to do; it is called again if another commit came first. After a few lost races, commits
-    /// of this process wait for it, and soon those of other processes.
+    /// of this process wait for it, and writers of other processes are asked to pause.
     ///
     /// # Errors
     ///
-    /// Those of `change`, and [`Error::Conflict`] if other commits keep coming first.
+    /// Those of `change`, and [`Error::Conflict`] if other commits keep coming first: nothing was committed.
     pub(super) async fn publish<F>(
         &self,
         lease: &Lease,
-        mut change: impl FnMut(Snapshot) -> F,
+        change: impl FnMut(Snapshot) -> F,
     ) -> Result<Option<Snapshot>>
     where
-        F: Future<Output = Result<Option<VersionRecord>>>,
+        F: Future<Output = Result<Option<PendingVersion>>>,
+    {
+        let mut turn = None;
+        let published = self.try_publish(lease, change, &mut turn).await;
+        if let Some(Turn { request: Some(request), .. }) = turn {
+            request.end().await;
+        }
+        match published? {
+            Some(record) => Ok(Some(self.install(record).await)),
+            None => Ok(None),
+        }
+    }
+
+    async fn try_publish<'a, F>(
+        &'a self,
+        lease: &Lease,
+        mut change: impl FnMut(Snapshot) -> F,
+        turn: &mut Option<Turn<'a>>,
+    ) -> Result<Option<Arc<VersionRecord>>>
+    where
+        F: Future<Output = Result<Option<PendingVersion>>>,
     {
         let mut head = self.refresh().await?;
-        let mut turn = None;
         let begun = Instant::now();
         let mut pause = Duration::from_millis(1);
-        let mut attempt = 0;
-        let outcome = loop {
-            let Some(record) = change(head.clone()).await? else { break Ok(None) };
+        for attempt in 1.. {
+            let Some(PendingVersion { record, files }) = change(head.clone()).await? else { return Ok(None) };
             let record = Arc::new(record);
             lease.check()?;
             if matches!(self.core().log.put(&record).await?, RecordPutOutcome::Done) {
-                break Ok(Some(self.install(record).await));
+                return Ok(Some(record));
             }
 
-            attempt += 1;
+            for file in &files {
+                self.core().give_up_file(file).await;
+            }
             if attempt >= ATTEMPTS && begun.elapsed() >= MIN_TRYING {
-                break Err(Error::Conflict {
-                    object: self.core().log.name(head.version() + 1),
-                    reason: "others keep committing".to_owned(),
-                });
+                break;
             }
             if attempt >= FAIR_ATTEMPTS {
                 match turn {
-                    None => turn = Some(self.ask_for_turn().await?),
-                    Some(_) => tokio::time::sleep(pause).await,
+                    None => *turn = Some(self.take_turn().await),
+                    Some(turn) => turn.wait(pause).await,
                 }
                 pause = (pause * 2).min(MAX_PAUSE);
             }
             head = self.refresh().await?;
-        };
-
-        if let Some(turn) = turn {
-            turn.request.end().await;
         }
-        outcome
+
+        Err(Error::Conflict {
+            object: self.core().log.name(head.version() + 1),
+            reason: "others keep committing".to_owned(),
+        })
     }
 
-    /// Makes commits of this process wait, and asks writers of other processes to wait.
-    async fn ask_for_turn(&self) -> Result<Turn<'_>> {
+    /// Makes commits of this process wait, and asks writers of other processes to pause.
+    async fn take_turn(&self) -> Turn<'_> {
         let priority = self.core().priority.lock().await;
-        Ok(Turn { request: self.core().turn_request().await?, _priority: priority })
+        let request = self.core().request_turn().await;
+        let request =
+            request.inspect_err(|error| tracing::warn!(%error, "writers were not asked to pause")).ok();
+        Turn { request, _priority: priority }
     }
+}
+
+/// Version that is not committed yet.
+pub(super) struct PendingVersion {
+    pub(super) record: VersionRecord,
+    /// Files that only this version needs.
+    pub(super) files: Vec<DataLocation>,
 }
 
 /// Held by a compaction that keeps losing races, until its version is committed.
 struct Turn<'a> {
-    request: Lease,
+    request: Option<Lease>,
     _priority: MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// Waits before the next attempt, and shows writers that there will be one.
+    async fn wait(&self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+        if let Some(request) = &self.request {
+            request.touch().await;
+        }
+    }
 }
 
 impl std::fmt::Debug for GraphStore {

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// Folder of leases.
 pub(super) const FOLDER: &str = "leases";
-/// Extension of the lease of a compaction, followed by the version that it compacts.
+/// Extension of a compaction's lease, followed by the version that is compacted.
 const COMPACTION: &str = "compaction-";
 /// Extension of a request for a pause between commits.
 const TURN: &str = "turn";
@@ -132,21 +132,36 @@ pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
 pub(super) struct OtherLeases {
     /// Newest version that a running compaction started from; 0 if there is none.
     pub(super) compacting: u64,
-    /// True if a load runs, or garbage collection.
+    /// True if a load, garbage collection or another writer's merge runs.
     pub(super) has_load: bool,
-    /// Requests of compactions that keep losing races to commits.
-    pub(super) turns: Vec<Path>,
+    pub(super) turns: Vec<TurnRequest>,
+}
+
+/// Request of a compaction, which keeps losing races to commits, for a pause between two of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TurnRequest {
+    path: Path,
+    /// Time of the latest attempt by the store's clock, in milliseconds since 1970.
+    put_ms: i64,
+}
+
+impl TurnRequest {
+    fn of(lease: &ObjectMeta) -> Option<Self> {
+        let kind = lease.location.filename().and_then(|name| name.split_once('.')).map(|(_, kind)| kind);
+        let put_ms = lease.last_modified.timestamp_millis();
+        (kind == Some(TURN)).then(|| Self { path: lease.location.clone(), put_ms })
+    }
 }
 
 impl OtherLeases {
-    /// Sorts the leases that have not expired at `now_ms`.
-    fn among(leases: Vec<ObjectMeta>, now_ms: i64) -> Self {
+    /// Classifies the leases that have not expired at `now_ms`.
+    fn among(leases: &[ObjectMeta], now_ms: i64) -> Self {
         let mut others = Self::default();
-        for lease in leases.into_iter().filter(|lease| !is_over(lease, now_ms)) {
+        for lease in leases.iter().filter(|lease| !is_over(lease, now_ms)) {
             let kind = lease.location.filename().and_then(|name| name.split_once('.')).map(|(_, kind)| kind);
             let version = kind.and_then(|kind| kind.strip_prefix(COMPACTION)).and_then(|of| of.parse().ok());
-            match (kind, version) {
-                (Some(TURN), _) => others.turns.push(lease.location),
+            match (TurnRequest::of(lease), version) {
+                (Some(turn), _) => others.turns.push(turn),
                 (_, Some(version)) => others.compacting = others.compacting.max(version),
                 (_, None) => others.has_load = true,
             }
@@ -166,9 +181,14 @@ impl StoreCore {
         self.lease_named(format!("{}.{COMPACTION}{version}", uuid7())).await
     }
 
-    /// Asks writers of other processes for a pause between two commits, as long as it is held.
-    pub(super) async fn turn_request(&self) -> Result<Lease> {
+    /// Requests a pause between two commits from writers of other processes, for as long as it is held.
+    pub(super) async fn request_turn(&self) -> Result<Lease> {
         self.lease_named(format!("{}.{TURN}", uuid7())).await
+    }
+
+    /// Lists the requests of compactions for a pause between two commits.
+    pub(super) async fn turn_requests(&self) -> Result<Vec<TurnRequest>> {
+        Ok(self.listed(FOLDER).await?.iter().filter_map(TurnRequest::of).collect())
     }
 
     async fn lease_named(&self, name: String) -> Result<Lease> {
@@ -205,7 +225,14 @@ impl Lease {
     /// Lists the leases of others.
     pub(super) async fn others(&self, core: &StoreCore) -> Result<OtherLeases> {
         let (now_ms, others) = self.among(core.listed(FOLDER).await?)?;
-        Ok(OtherLeases::among(others, now_ms))
+        Ok(OtherLeases::among(&others, now_ms))
+    }
+
+    /// Renews the lease now, so that others see that its holder is alive.
+    pub(super) async fn touch(&self) {
+        if let Err(error) = self.file.renew().await {
+            tracing::debug!(path = %self.file.path, %error, "lease not renewed");
+        }
     }
 
     /// Releases the lease, once its files are in a version or gone.

@@ -1,4 +1,5 @@
-//! Temporary files that killed processes left behind in a folder. The next writer of the same name removes them.
+//! Temporary files that killed processes left behind in a folder. The next writer of the same name removes them, and
+//! once there is a file of that name, any writer.
 //!
 //! ```text
 //! .<name>.<16 hexadecimal digits>.part     locked by the process that writes it
@@ -26,7 +27,7 @@ static LISTINGS: LazyLock<Mutex<HashMap<PathBuf, Listing>>> = LazyLock::new(Mute
 /// Temporary files of a folder at some time.
 struct Listing {
     taken: Instant,
-    /// Those that are being written, too: their writers may have been killed since.
+    /// Includes files that were still being written: their writers may have been killed since.
     staged: Vec<String>,
 }
 
@@ -35,7 +36,8 @@ pub(super) fn staged_name(name: &str) -> String {
     format!(".{name}.{:016x}{SUFFIX}", rand::random::<u64>())
 }
 
-/// Removes temporary files for `name` that no process writes. May miss those of the last ten seconds.
+/// Removes temporary files for `name` that no process writes. May miss files created within the last ten seconds,
+/// because listings are cached.
 pub(super) fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {
     remove_listed(folder, name, LISTING_TERM)
 }
@@ -54,15 +56,16 @@ fn remove_listed(folder: &Path, name: &str, term: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the temporary files for `name` in a listing of a folder that is younger than `term`.
+/// Returns the temporary files for `name` in a listing of a folder that is younger than `term`; in a new listing, also
+/// those for names that exist.
 fn staged_in(folder: &Path, name: &str, term: Duration) -> io::Result<Vec<PathBuf>> {
-    let of_name = |listing: &Listing| {
-        let names = listing.staged.iter().filter(|found| name_of(found) == Some(name));
+    let of_names = |listing: &Listing, is_wanted: &dyn Fn(&str) -> bool| {
+        let names = listing.staged.iter().filter(|found| name_of(found).is_some_and(is_wanted));
         names.map(|found| folder.join(found)).collect()
     };
     let is_fresh = |listing: &Listing| listing.taken.elapsed() < term;
     if let Some(listing) = LISTINGS.lock().get(folder).filter(|listing| is_fresh(listing)) {
-        return Ok(of_name(listing));
+        return Ok(of_names(listing, &|found| found == name));
     }
 
     let taken = Instant::now();
@@ -73,7 +76,7 @@ fn staged_in(folder: &Path, name: &str, term: Duration) -> io::Result<Vec<PathBu
     }
 
     let listing = Listing { taken, staged };
-    let found = of_name(&listing);
+    let found = of_names(&listing, &|found| found == name || folder.join(found).exists());
     let mut listings = LISTINGS.lock();
     if listings.len() >= MAX_LISTINGS {
         listings.retain(|_, listing| is_fresh(listing));
@@ -113,8 +116,11 @@ mod tests {
             staged
         };
         let left = [leave("a"), leave("b"), leave("b")];
+        let of_existing = leave("c");
+        fs::write(folder.path().join("c"), "x").unwrap();
         remove_listed(folder.path(), "a", Duration::ZERO).unwrap();
         assert_eq!(left.each_ref().map(|staged| staged.exists()), [false, true, true]);
+        assert!(!of_existing.exists());
 
         let later = leave("b");
         remove_listed(folder.path(), "b", Duration::MAX).unwrap();

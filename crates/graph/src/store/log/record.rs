@@ -74,8 +74,7 @@ pub(crate) struct VersionRecord {
     pub(crate) time_ms: i64,
     /// Operation of the commit: `create`, `writer`, `write`, `load`, `compact`, …
     pub(crate) operation: String,
-    /// Last compaction up to this version. `None` if an earlier release, which does not record it, wrote a version
-    /// since.
+    /// Last compaction up to this version. `None` if a release that does not record it has written a version since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compaction: Option<LastCompaction>,
     pub(crate) vertices: Vec<VertexState>,
@@ -232,11 +231,7 @@ impl VersionRecord {
     pub(crate) fn loose(&self) -> usize {
         let vertices =
             self.vertices.iter().map(|of| of.deltas.len().max(of.patches.len()).max(of.deleted.len()));
-        let edges = self.edges.iter().map(|of| {
-            let sets = of.bases.iter().map(|base| base.deleted.len()).max();
-            of.deltas.len().max(sets.unwrap_or(0))
-        });
-        vertices.chain(edges).max().unwrap_or(0)
+        vertices.chain(self.edges.iter().map(|of| of.deltas.len())).max().unwrap_or(0)
     }
 
     /// Returns all data locations outside of bases that it refers to.

@@ -1,25 +1,26 @@
 //! Compaction: rewrites deltas, patches and deletions into bases, or merges them into few parts, type by type.
 //!
 //! Readers keep their versions. The writer continues too: commits during a rewrite are kept on top of the new files,
-//! and their deletions are applied to the new files before these become part of a version. Its own merges leave the
-//! deltas and patches that are being rewritten unchanged. A compaction that keeps losing the race for the next version
-//! asks for a turn: writers look for such requests whenever they merge.
+//! and their deletions are applied to the new files before these become part of a version. Its own merges do not touch
+//! deltas and patches that are being rewritten. A compaction that keeps losing the race for the next version requests a
+//! turn: writers look for such requests every few dozen commits.
 
 use std::{
     collections::{BTreeSet, HashSet},
-    ops::Deref,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_recursion::async_recursion as boxed;
-use object_store::path::Path;
 
 use crate::{
-    Result,
+    Error, Result,
     store::{
         delta::deletion::{self, DeletionSet},
         graph_store::GraphStore,
-        lease::Lease,
+        lease::{Lease, TurnRequest},
         log::record::{DataLocation, LastCompaction, VersionRecord},
         opened::StoreCore,
         snapshot::Snapshot,
@@ -42,13 +43,11 @@ pub struct CompactOptions {
     types: Option<Vec<String>>,
     /// True for a writer's compaction between its commits.
     of_writer: bool,
-    /// Version whose deltas and patches stay unchanged, for a compaction of another process; 0 for none.
-    kept: u64,
 }
 
 impl Default for CompactOptions {
     fn default() -> Self {
-        Self { share: SHARE, force: false, types: None, of_writer: false, kept: 0 }
+        Self { share: SHARE, force: false, types: None, of_writer: false }
     }
 }
 
@@ -73,16 +72,12 @@ impl CompactOptions {
     }
 
     /// Returns the options of a writer's compaction between its commits.
-    fn of_writer(kept: u64) -> Self {
-        Self { of_writer: true, kept, ..Self::default() }
+    fn of_writer() -> Self {
+        Self { of_writer: true, ..Self::default() }
     }
 
     pub(crate) fn is_of_writer(&self) -> bool {
         self.of_writer
-    }
-
-    pub(crate) fn kept(&self) -> u64 {
-        self.kept
     }
 
     pub(crate) fn plan(&self, parts: CompactionStats) -> CompactionAction {
@@ -137,28 +132,29 @@ impl GraphStore {
     #[tracing::instrument(name = "store_compact", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
-        self.compact_types(None, options).await
-    }
-
-    /// Merges the latest deltas of many commits, between two commits of a writer. Leaves those that another compaction
-    /// is rewriting, and does nothing during a load. Returns requests of compactions of other processes for a pause.
-    pub(crate) async fn tidy(&self) -> Result<Vec<Path>> {
-        let lease = self.core().lease().await?;
-        let tidied = self.tidy_under(&lease).await;
+        let mut lease = CompactionLease::OfTypes(None);
+        let compacted = self.compact_types(&mut lease, options).await;
         lease.end().await;
-        tidied
+        compacted
     }
 
-    async fn tidy_under(&self, lease: &Lease) -> Result<Vec<Path>> {
-        let others = lease.others(self.core()).await?;
-        if !others.has_load {
-            self.compact_types(Some(lease), &CompactOptions::of_writer(others.compacting)).await?;
+    /// Merges the latest deltas of many commits, between two commits of a writer. Does not touch those that another
+    /// compaction is rewriting, and does nothing during a load. If a merge fails, its deltas remain. Returns requests
+    /// of compactions for a pause.
+    pub(crate) async fn tidy(&self) -> Result<Vec<TurnRequest>> {
+        let mut lease = CompactionLease::OfWriter(self.core().lease().await?);
+        if let Err(error) = self.compact_types(&mut lease, &CompactOptions::of_writer()).await {
+            tracing::warn!(%error, "what commits left behind was not merged");
         }
-        Ok(others.turns)
+        lease.end().await;
+        self.core().turn_requests().await
     }
 
-    /// Compacts under the lease of the caller, or under one for each type.
-    async fn compact_types(&self, lease: Option<&Lease>, options: &CompactOptions) -> Result<Vec<Compacted>> {
+    async fn compact_types(
+        &self,
+        lease: &mut CompactionLease,
+        options: &CompactOptions,
+    ) -> Result<Vec<Compacted>> {
         let head = self.refresh().await?;
         let record = head.record();
         let mut wanted: Option<BTreeSet<String>> = None;
@@ -172,106 +168,135 @@ impl GraphStore {
 
         let is_wanted =
             |name: &String| options.types.is_none() || wanted.iter().flatten().any(|one| one == name);
+        let vertices = record.vertices.iter().map(|state| (true, state.schema.name.clone()));
+        let edges = record.edges.iter().map(|state| (false, state.schema.full_name()));
         let mut compacted = Vec::new();
-        let vertices: Vec<String> = record.vertices.iter().map(|state| state.schema.name.clone()).collect();
-        for name in vertices.iter().filter(|name| is_wanted(name)) {
-            for _ in 0..MAX_ATTEMPTS {
-                match self.compact_vertices(lease, name, options).await? {
-                    CompactionOutcome::Overtaken => continue,
-                    CompactionOutcome::Done(done) => compacted.push(done),
-                    CompactionOutcome::Nothing => {}
-                }
-                break;
-            }
-        }
-
-        let edges: Vec<String> = record.edges.iter().map(|state| state.schema.full_name()).collect();
-        for name in edges.iter().filter(|name| is_wanted(name)) {
-            for _ in 0..MAX_ATTEMPTS {
-                match self.compact_edges(lease, name, options).await? {
-                    CompactionOutcome::Overtaken => continue,
-                    CompactionOutcome::Done(done) => compacted.push(done),
-                    CompactionOutcome::Nothing => {}
-                }
-                break;
-            }
+        for (is_vertex, name) in vertices.chain(edges).filter(|(_, name)| is_wanted(name)) {
+            compacted.extend(self.compact_type(lease, is_vertex, &name, options).await?);
         }
 
         Ok(compacted)
     }
 
-    /// Returns true if no compaction between two versions replaced parts of the earlier one, so that the later one
-    /// still has them, except for deltas whose rows were all deleted. Reads one record per compaction.
-    pub(crate) async fn is_untouched(&self, from: &Snapshot, to: &Snapshot) -> Result<bool> {
-        let from = from.version();
-        let mut record = to.record().clone();
-        while record.version > from {
+    /// Compacts a type, again if another compaction replaces what it rewrites. Returns `None` if there is nothing to do.
+    async fn compact_type(
+        &self,
+        lease: &mut CompactionLease,
+        is_vertex: bool,
+        name: &str,
+        options: &CompactOptions,
+    ) -> Result<Option<Compacted>> {
+        for _ in 0..MAX_ATTEMPTS {
+            let outcome = match is_vertex {
+                true => self.compact_vertices(lease, name, options).await?,
+                false => self.compact_edges(lease, name, options).await?,
+            };
+            match outcome {
+                CompactionOutcome::Nothing => return Ok(None),
+                CompactionOutcome::Done(done) => return Ok(Some(done)),
+                CompactionOutcome::Overtaken => {}
+            }
+        }
+        let reason = format!("other compactions replaced parts of {name} meanwhile, {MAX_ATTEMPTS} times");
+        Err(Error::Conflict { object: self.core().name(), reason })
+    }
+
+    /// Returns true if no compaction up to a version replaced parts of an earlier one, so that the later one still has
+    /// them, except for deltas whose rows were all deleted. Reads one record per compaction that was not checked before.
+    pub(crate) async fn is_untouched(&self, earlier: &EarlierVersion, later: &Snapshot) -> Result<bool> {
+        let checked = earlier.checked.load(Ordering::Relaxed);
+        let mut record = later.record().clone();
+        while record.version > checked {
             let before = match record.compaction {
-                Some(last) if last.version <= from => return Ok(true),
-                Some(last) if last.kept < from => return Ok(false),
+                Some(last) if last.version <= checked => break,
+                Some(last) if last.kept < earlier.version => return Ok(false),
                 Some(last) => last.version - 1,
                 None if record.operation == OPERATION => return Ok(false),
                 None => record.version - 1,
             };
-            record = self.core().log.read(before).await?;
+            record = match self.core().log.read(before).await {
+                Ok(record) => record,
+                // It was collected as garbage meanwhile.
+                Err(Error::Missing { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
         }
+
+        earlier.checked.fetch_max(later.version(), Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Reads the record of the version whose deltas and patches stay unchanged; `None` if there is no such version.
-    pub(crate) async fn kept(
-        &self,
-        options: &CompactOptions,
-        from: &Snapshot,
-    ) -> Result<Option<Arc<VersionRecord>>> {
-        Ok(match options.kept {
+    /// Reads the record of the version whose deltas and patches a merge does not touch; `None` for version 0.
+    pub(crate) async fn kept(&self, version: u64) -> Result<Option<Arc<VersionRecord>>> {
+        Ok(match version {
             0 => None,
-            version if version == from.version() => Some(from.record().clone()),
             version => Some(self.core().log.read(version).await?),
         })
     }
+}
 
-    /// Returns the lease of the caller, or takes one for compacting a type of this version.
-    pub(crate) async fn compaction_lease<'a>(
-        &self,
-        held: Option<&'a Lease>,
-        from: &Snapshot,
-    ) -> Result<CompactionLease<'a>> {
-        Ok(match held {
-            Some(lease) => CompactionLease::OfWriter(lease),
-            None => CompactionLease::OfType(self.core().compaction_lease(from.version()).await?),
-        })
+/// Version of which a compaction rewrites parts.
+pub(crate) struct EarlierVersion {
+    version: u64,
+    /// Version up to which no compaction replaced its parts.
+    checked: AtomicU64,
+}
+
+impl EarlierVersion {
+    pub(crate) fn new(version: &Snapshot) -> Self {
+        let version = version.version();
+        Self { version, checked: AtomicU64::new(version) }
     }
+}
+
+/// Lease of a compaction.
+pub(crate) enum CompactionLease {
+    /// Lease of a writer's merges.
+    OfWriter(Lease),
+    /// Lease of the type that was compacted last. It is held until there is one for the next type or attempt, so that
+    /// writers always find one.
+    OfTypes(Option<Lease>),
 }
 
 /// Lease of the compaction of a type.
-pub(crate) enum CompactionLease<'a> {
-    /// Held by a writer for all types.
-    OfWriter(&'a Lease),
-    OfType(Lease),
+pub(crate) struct TypeLease<'a> {
+    pub(crate) lease: &'a Lease,
+    /// Version whose deltas and patches must not be touched, because another compaction is rewriting them; 0 for none.
+    pub(crate) kept: u64,
 }
 
-impl Deref for CompactionLease<'_> {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
+impl CompactionLease {
+    /// Takes a lease for compacting a type of this version. Returns `None` if a writer must not merge now.
+    pub(crate) async fn of_type(&mut self, core: &StoreCore, version: u64) -> Result<Option<TypeLease<'_>>> {
         match self {
-            Self::OfWriter(lease) => lease,
-            Self::OfType(lease) => lease,
+            Self::OfWriter(lease) => {
+                let others = lease.others(core).await?;
+                Ok((!others.has_load).then_some(TypeLease { lease, kept: others.compacting }))
+            }
+            Self::OfTypes(held) => {
+                let new = core.compaction_lease(version).await?;
+                if let Some(last) = held.take() {
+                    last.end().await;
+                }
+                Ok(Some(TypeLease { lease: held.insert(new), kept: 0 }))
+            }
         }
     }
-}
 
-impl CompactionLease<'_> {
-    /// Releases a lease that was taken for this type.
-    pub(crate) async fn end(self) {
-        if let Self::OfType(lease) = self {
+    /// Releases the lease.
+    async fn end(self) {
+        if let Self::OfWriter(lease) | Self::OfTypes(Some(lease)) = self {
             lease.end().await;
         }
     }
 }
 
-/// Returns the number of the first elements of a version that are among those of an earlier one.
+/// Returns true if a version was certainly not committed, so that its files can be removed.
+pub(crate) fn was_not_committed(published: &Result<Option<Snapshot>>) -> bool {
+    matches!(published, Ok(None) | Err(Error::Conflict { .. }))
+}
+
+/// Returns how many leading elements of a later version also exist in an earlier one.
 pub(crate) fn common<T>(earlier: &[T], later: &[T], at: impl Fn(&T) -> &DataLocation) -> usize {
     let known: HashSet<&DataLocation> = earlier.iter().map(&at).collect();
     later.iter().take_while(|one| known.contains(at(one))).count()
@@ -286,11 +311,17 @@ pub(crate) fn next(head: &Snapshot, kept: u64) -> VersionRecord {
 }
 
 impl StoreCore {
-    /// Writes a set of deletions to a file.
-    pub(crate) async fn write_deleted(&self, deleted: &DeletionSet) -> Result<DataLocation> {
+    /// Writes a set of deletions to a file, and adds it to `files`.
+    pub(crate) async fn write_deleted(
+        &self,
+        deleted: &DeletionSet,
+        files: &mut Vec<DataLocation>,
+    ) -> Result<DataLocation> {
         let bytes = deleted.to_bytes();
         let path = deletion::write(self.log.sinks(), &self.log.destination(), bytes).await?;
-        Ok(DataLocation::File { path })
+        let location = DataLocation::File { path };
+        files.push(location.clone());
+        Ok(location)
     }
 
     /// Removes a file that did not become part of a version, ignoring errors.

@@ -12,7 +12,9 @@ use roaring::RoaringTreemap;
 use stylobate_storage::Corrupt;
 
 use super::{
-    compact::{CompactOptions, CompactionOutcome, common, next},
+    compact::{
+        CompactOptions, CompactionOutcome, EarlierVersion, TypeLease, common, next, was_not_committed,
+    },
     rewrite_edges::{EndpointPairSet, all_edges, deleted_since},
 };
 use crate::{
@@ -23,8 +25,7 @@ use crate::{
             edges::{self as delta, EdgeDelta},
             rows::{DeltaRows, arrow_error},
         },
-        graph_store::GraphStore,
-        lease::Lease,
+        graph_store::{GraphStore, PendingVersion},
         log::record::{DataLocation, EdgeBaseState, EdgeDeletionPair, EdgeDeltaInfo},
         parts::edge_parts::EdgeParts,
         snapshot::Snapshot,
@@ -42,7 +43,7 @@ impl GraphStore {
     /// Merges the latest deltas; for a writer, only those that are small compared to later ones.
     pub(crate) async fn merge_edges(
         &self,
-        lease: &Lease,
+        lease: &TypeLease<'_>,
         name: &str,
         from: &Snapshot,
         parts: Arc<EdgeParts>,
@@ -50,7 +51,7 @@ impl GraphStore {
     ) -> Result<CompactionOutcome> {
         let state = &parts.state;
         let rows = state.deltas.iter().map(|info| info.rows);
-        let kept = self.kept(options, from).await?;
+        let kept = self.kept(lease.kept).await?;
         let kept = kept.as_ref().and_then(|kept| kept.edges.get(kept.edge_type(name).ok()?));
         let kept = kept.map_or(0, |kept| common(&kept.deltas, &state.deltas, |info| &info.at));
         let skip = first_of_latest(rows, options.is_of_writer()).max(kept);
@@ -64,13 +65,15 @@ impl GraphStore {
         if merged.is_none() && !has_sets {
             return Ok(CompactionOutcome::Nothing);
         }
+        let earlier = &EarlierVersion::new(from);
         let replace = |head: Snapshot| {
             let merged = merged.clone();
             let parts = parts.clone();
             async move {
-                let mut record = next(&head, options.kept());
+                let mut record = next(&head, lease.kept);
+                let mut files = Vec::new();
                 let at = record.edge_type(name)?;
-                if !self.is_untouched(from, &head).await? {
+                if !self.is_untouched(earlier, &head).await? {
                     return Ok(None);
                 }
                 let now = head.edge_parts(at).await?;
@@ -78,22 +81,25 @@ impl GraphStore {
                 if let Some(merged) = merged {
                     let since = deleted_since(&parts, parts.state.bases.len() + skip, &now).await?;
                     let Some((pairs, replaced)) = since else { return Ok(None) };
-                    self.replace_deltas(&merged, &pairs, &mut state.deltas, replaced).await?;
+                    self.replace_deltas(&merged, &pairs, &mut state.deltas, replaced, &mut files).await?;
                 }
 
-                self.merge_sets(&now, &mut state.bases).await?;
-                Ok(Some(record))
+                self.merge_sets(&now, &mut state.bases, &mut files).await?;
+                Ok(Some(PendingVersion { record, files }))
             }
         };
 
-        let Some(done) = self.publish(lease, replace).await? else {
-            if let Some(location) = merged.as_ref().and_then(|merged| merged.at.as_ref()) {
-                self.core().give_up_file(location).await;
-            }
-            return Ok(CompactionOutcome::Overtaken);
-        };
+        let published = self.publish(lease.lease, replace).await;
+        if was_not_committed(&published)
+            && let Some(location) = merged.as_ref().and_then(|merged| merged.at.as_ref())
+        {
+            self.core().give_up_file(location).await;
+        }
         let rows = merged.map_or(0, |merged| merged.delta.len());
-        Ok(CompactionOutcome::merged(name, done.version(), rows))
+        Ok(match published? {
+            Some(done) => CompactionOutcome::merged(name, done.version(), rows),
+            None => CompactionOutcome::Overtaken,
+        })
     }
 
     /// Writes the live edges of deltas from `skip` on to a file.
@@ -128,6 +134,7 @@ impl GraphStore {
         pairs: &EndpointPairSet,
         deltas: &mut Vec<EdgeDeltaInfo>,
         replaced: Range<usize>,
+        files: &mut Vec<DataLocation>,
     ) -> Result<()> {
         let mut gone = RoaringTreemap::new();
         for (source, destination) in pairs {
@@ -139,7 +146,7 @@ impl GraphStore {
         if let Some(at) = merged.at.clone().filter(|_| deleted_count < rows) {
             let mut info = EdgeDeltaInfo { at, rows, deleted: Vec::new(), deleted_count };
             if !gone.is_empty() {
-                info.deleted.push(self.core().write_deleted(&DeletionSet::new(gone)).await?);
+                info.deleted.push(self.core().write_deleted(&DeletionSet::new(gone), files).await?);
             }
             new = Some(info);
         }
@@ -149,11 +156,16 @@ impl GraphStore {
     }
 
     /// Merges the deletions of each base into one set, so that no record of an earlier version is needed.
-    async fn merge_sets(&self, now: &EdgeParts, bases: &mut [EdgeBaseState]) -> Result<()> {
+    async fn merge_sets(
+        &self,
+        now: &EdgeParts,
+        bases: &mut [EdgeBaseState],
+        files: &mut Vec<DataLocation>,
+    ) -> Result<()> {
         for (base, part) in bases.iter_mut().zip(&now.parts).filter(|(base, _)| has_sets(base)) {
             base.deleted = vec![EdgeDeletionPair {
-                by_source: self.core().write_deleted(&part.out_deleted).await?,
-                by_destination: self.core().write_deleted(&part.in_deleted).await?,
+                by_source: self.core().write_deleted(&part.out_deleted, files).await?,
+                by_destination: self.core().write_deleted(&part.in_deleted, files).await?,
                 count: part.out_deleted.set().len(),
             }];
         }

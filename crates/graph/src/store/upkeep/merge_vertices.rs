@@ -9,7 +9,9 @@ use arrow::{
 };
 
 use super::{
-    compact::{CompactOptions, CompactionOutcome, common, next},
+    compact::{
+        CompactOptions, CompactionOutcome, EarlierVersion, TypeLease, common, next, was_not_committed,
+    },
     rewrite_vertices::{batch, follows},
 };
 use crate::{
@@ -17,8 +19,7 @@ use crate::{
     store::{
         access::Access,
         delta::rows::{self, ColumnArrays, arrow_error},
-        graph_store::GraphStore,
-        lease::Lease,
+        graph_store::{GraphStore, PendingVersion},
         log::record::{DataLocation, VertexDeltaInfo, VertexPatchInfo},
         names::uuid7,
         parts::{vertex_part::VertexPart, vertex_parts::VertexParts},
@@ -38,14 +39,14 @@ impl GraphStore {
     /// Merges the latest deltas and patches; for a writer, only those that are small compared to later ones.
     pub(crate) async fn merge_vertices(
         &self,
-        lease: &Lease,
+        lease: &TypeLease<'_>,
         name: &str,
         from: &Snapshot,
         parts: &VertexParts,
         options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
         let before = &parts.state;
-        let kept = self.kept(options, from).await?;
+        let kept = self.kept(lease.kept).await?;
         let kept = kept.as_ref().and_then(|kept| kept.vertices.get(kept.vertex_type(name).ok()?));
         let deltas_kept = kept.map_or(0, |kept| common(&kept.deltas, &before.deltas, |info| &info.at));
         let patches_kept = kept.map_or(0, |kept| common(&kept.patches, &before.patches, |info| &info.at));
@@ -61,13 +62,15 @@ impl GraphStore {
             return Ok(CompactionOutcome::Nothing);
         }
 
+        let earlier = &EarlierVersion::new(from);
         let replace = |head: Snapshot| {
             let deltas = deltas.infos.clone();
             let patches = patches.infos.clone();
             async move {
-                let mut record = next(&head, options.kept());
+                let mut record = next(&head, lease.kept);
+                let mut files = Vec::new();
                 let at = record.vertex_type(name)?;
-                let untouched = self.is_untouched(from, &head).await?;
+                let untouched = self.is_untouched(earlier, &head).await?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();
                 let Some(state) =
                     record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
@@ -78,20 +81,22 @@ impl GraphStore {
                 state.deltas.splice(..before.deltas.len(), deltas);
                 state.patches.splice(..before.patches.len(), patches);
                 if has_sets {
-                    state.deleted = vec![self.core().write_deleted(&deleted).await?];
+                    state.deleted = vec![self.core().write_deleted(&deleted, &mut files).await?];
                 }
-                Ok(Some(record))
+                Ok(Some(PendingVersion { record, files }))
             }
         };
 
-        let Some(done) = self.publish(lease, replace).await? else {
+        let published = self.publish(lease.lease, replace).await;
+        if was_not_committed(&published) {
             for location in written() {
                 self.core().give_up_file(location).await;
             }
-            return Ok(CompactionOutcome::Overtaken);
-        };
-
-        Ok(CompactionOutcome::merged(name, done.version(), deltas.rows + patches.rows))
+        }
+        Ok(match published? {
+            Some(done) => CompactionOutcome::merged(name, done.version(), deltas.rows + patches.rows),
+            None => CompactionOutcome::Overtaken,
+        })
     }
 
     /// Merges the deltas from `skip` on into one per range of consecutive indexes, each in a file.

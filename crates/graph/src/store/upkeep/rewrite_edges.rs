@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use roaring::RoaringTreemap;
 
 use super::{
-    compact::{CompactOptions, CompactionOutcome, next},
+    compact::{CompactOptions, CompactionLease, CompactionOutcome, EarlierVersion, next, was_not_committed},
     rewrite_vertices::BATCH_ROWS,
 };
 use crate::{
@@ -19,9 +19,9 @@ use crate::{
     store::{
         base::{BaseColumnSelection, edges::EdgeBase},
         delta::{deletion::DeletionSet, edges::EdgeDelta, rows::arrow_error},
-        graph_store::GraphStore,
+        graph_store::{GraphStore, PendingVersion},
         lease::Lease,
-        log::record::{EdgeBaseState, EdgeDeletionPair, EdgeDeltaInfo, EdgeState},
+        log::record::{DataLocation, EdgeBaseState, EdgeDeletionPair, EdgeDeltaInfo, EdgeState},
         parts::{
             edge_part::{EdgePart, EdgePartSource},
             edge_parts::EdgeParts,
@@ -41,7 +41,7 @@ impl GraphStore {
     /// Compacts the edges of a type, as planned by `options`: rewrites them into one base, or merges deltas.
     pub(crate) async fn compact_edges(
         &self,
-        lease: Option<&Lease>,
+        lease: &mut CompactionLease,
         name: &str,
         options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
@@ -52,13 +52,13 @@ impl GraphStore {
         if action == CompactionAction::Nothing {
             return Ok(CompactionOutcome::Nothing);
         }
-        let lease = self.compaction_lease(lease, &snapshot).await?;
-        let outcome = match action {
-            CompactionAction::Rewrite => self.rewrite_edges(&lease, name, &snapshot, parts).await,
-            _ => self.merge_edges(&lease, name, &snapshot, parts, options).await,
+        let Some(lease) = lease.of_type(self.core(), snapshot.version()).await? else {
+            return Ok(CompactionOutcome::Nothing);
         };
-        lease.end().await;
-        outcome
+        match action {
+            CompactionAction::Rewrite => self.rewrite_edges(lease.lease, name, &snapshot, parts).await,
+            _ => self.merge_edges(&lease, name, &snapshot, parts, options).await,
+        }
     }
 
     /// Writes the live edges to a new base and publishes it. Edges deleted in the meantime become its deletions.
@@ -82,34 +82,39 @@ impl GraphStore {
         let bytes = written.bytes;
 
         let base = Arc::new(EdgeBase::open(&self.core().folder, &written, &fields));
+        let earlier = &EarlierVersion::new(from);
         let replace = |head: Snapshot| {
             let base = base.clone();
             let parts = parts.clone();
             async move {
                 let mut record = next(&head, 0);
+                let mut files = Vec::new();
                 let at = record.edge_type(name)?;
-                if !self.is_untouched(from, &head).await? {
+                if !self.is_untouched(earlier, &head).await? {
                     return Ok(None);
                 }
 
                 let now = head.edge_parts(at).await?;
                 let Some((pairs, deltas)) = deleted_since(&parts, 0, &now).await? else { return Ok(None) };
-                let deleted = self.write_deletions(&base, &pairs).await?;
+                let deleted = self.write_deletions(&base, &pairs, &mut files).await?;
 
                 let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
                 let info = base.info().clone();
                 state.bases.splice(..parts.state.bases.len(), [EdgeBaseState { info, deleted }]);
                 state.deltas.drain(deltas);
 
-                Ok(Some(record))
+                Ok(Some(PendingVersion { record, files }))
             }
         };
 
-        let Some(done) = self.publish(lease, replace).await? else {
+        let published = self.publish(lease, replace).await;
+        if was_not_committed(&published) {
             writer.give_up(&path).await;
-            return Ok(CompactionOutcome::Overtaken);
-        };
-        Ok(CompactionOutcome::rewritten(name, done.version(), rows, bytes))
+        }
+        Ok(match published? {
+            Some(done) => CompactionOutcome::rewritten(name, done.version(), rows, bytes),
+            None => CompactionOutcome::Overtaken,
+        })
     }
 
     /// Writes the deletions of these pairs in the new base; empty if it has none of them.
@@ -117,6 +122,7 @@ impl GraphStore {
         &self,
         base: &EdgeBase,
         pairs: &EndpointPairSet,
+        files: &mut Vec<DataLocation>,
     ) -> Result<Vec<EdgeDeletionPair>> {
         let mut by_source = RoaringTreemap::new();
         let mut by_destination = RoaringTreemap::new();
@@ -133,8 +139,8 @@ impl GraphStore {
         }
 
         let count = by_source.len();
-        let by_source = self.core().write_deleted(&DeletionSet::new(by_source)).await?;
-        let by_destination = self.core().write_deleted(&DeletionSet::new(by_destination)).await?;
+        let by_source = self.core().write_deleted(&DeletionSet::new(by_source), files).await?;
+        let by_destination = self.core().write_deleted(&DeletionSet::new(by_destination), files).await?;
 
         Ok(vec![EdgeDeletionPair { by_source, by_destination, count }])
     }

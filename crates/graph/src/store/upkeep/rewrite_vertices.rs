@@ -9,13 +9,15 @@ use arrow::{
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 
-use super::compact::{CompactOptions, CompactionOutcome, next};
+use super::compact::{
+    CompactOptions, CompactionLease, CompactionOutcome, EarlierVersion, next, was_not_committed,
+};
 use crate::{
     Error, Result,
     store::{
         access::Access,
         delta::rows::{ColumnArrays, arrow_error},
-        graph_store::GraphStore,
+        graph_store::{GraphStore, PendingVersion},
         lease::Lease,
         log::record::VertexState,
         parts::{
@@ -33,7 +35,7 @@ pub(crate) const BATCH_ROWS: usize = 1 << 16;
 impl GraphStore {
     pub(crate) async fn compact_vertices(
         &self,
-        lease: Option<&Lease>,
+        lease: &mut CompactionLease,
         name: &str,
         options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
@@ -43,13 +45,13 @@ impl GraphStore {
         if action == CompactionAction::Nothing {
             return Ok(CompactionOutcome::Nothing);
         }
-        let lease = self.compaction_lease(lease, &snapshot).await?;
-        let outcome = match action {
-            CompactionAction::Rewrite => self.rewrite_vertices(&lease, name, &snapshot, parts).await,
-            _ => self.merge_vertices(&lease, name, &snapshot, &parts, options).await,
+        let Some(lease) = lease.of_type(self.core(), snapshot.version()).await? else {
+            return Ok(CompactionOutcome::Nothing);
         };
-        lease.end().await;
-        outcome
+        match action {
+            CompactionAction::Rewrite => self.rewrite_vertices(lease.lease, name, &snapshot, parts).await,
+            _ => self.merge_vertices(&lease, name, &snapshot, &parts, options).await,
+        }
     }
 
     async fn rewrite_vertices(
@@ -71,12 +73,14 @@ impl GraphStore {
         let bytes = written.bytes;
 
         let before = &parts.state;
+        let earlier = &EarlierVersion::new(from);
         let replace = |head: Snapshot| {
             let written = written.clone();
             async move {
                 let mut record = next(&head, 0);
+                let mut files = Vec::new();
                 let at = record.vertex_type(name)?;
-                let untouched = self.is_untouched(from, &head).await?;
+                let untouched = self.is_untouched(earlier, &head).await?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();
                 let Some(state) =
                     record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
@@ -86,21 +90,24 @@ impl GraphStore {
 
                 // Rewritten as one set, so that it depends on no record of an earlier version.
                 if !state.deleted.is_empty() {
-                    state.deleted = vec![self.core().write_deleted(&deleted).await?];
+                    state.deleted = vec![self.core().write_deleted(&deleted, &mut files).await?];
                 }
                 state.bases.splice(..before.bases.len(), [written]);
                 state.deltas.drain(..before.deltas.len());
                 state.patches.drain(..before.patches.len());
 
-                Ok(Some(record))
+                Ok(Some(PendingVersion { record, files }))
             }
         };
 
-        let Some(done) = self.publish(lease, replace).await? else {
+        let published = self.publish(lease, replace).await;
+        if was_not_committed(&published) {
             writer.give_up(&path).await;
-            return Ok(CompactionOutcome::Overtaken);
-        };
-        Ok(CompactionOutcome::rewritten(name, done.version(), rows, bytes))
+        }
+        Ok(match published? {
+            Some(done) => CompactionOutcome::rewritten(name, done.version(), rows, bytes),
+            None => CompactionOutcome::Overtaken,
+        })
     }
 }
 

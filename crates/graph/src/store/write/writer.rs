@@ -4,7 +4,6 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
-use object_store::path::Path;
 use stylobate_storage::SteadyInstant;
 
 use super::{commit::CommitBuilder, gc::MIN_AGE, pending::PendingChanges, plan::MAX_LOOSE};
@@ -12,6 +11,7 @@ use crate::{
     Error, Result,
     store::{
         graph_store::{ATTEMPTS, GraphStore},
+        lease::TurnRequest,
         log::{
             RecordPutOutcome,
             record::{DataLocation, VersionRecord},
@@ -43,8 +43,10 @@ pub struct StoreWriter {
     in_doubt: Vec<String>,
     /// Version of the last merge of committed deltas, or its last attempt.
     tidied: u64,
-    /// Requests of compactions for a pause that this writer made in vain.
-    dead_turns: HashSet<Path>,
+    /// Version at which leases were last listed.
+    looked: u64,
+    /// Requests for a turn that were left after this writer had waited.
+    ignored_turns: HashSet<TurnRequest>,
 }
 
 /// Attempted commit, to be retried unchanged.
@@ -96,7 +98,8 @@ impl StoreWriter {
             attempt: None,
             in_doubt: Vec::new(),
             tidied: 0,
-            dead_turns: HashSet::new(),
+            looked: head.version(),
+            ignored_turns: HashSet::new(),
             head,
         }
     }
@@ -164,23 +167,33 @@ impl StoreWriter {
     pub async fn commit(&mut self) -> Result<u64> {
         // Boxed, so that this is compiled once and not into each caller.
         let version = self.commit_as("write").boxed().await?;
-        if self.head.record().loose() >= MAX_LOOSE && version >= self.tidied + MAX_LOOSE as u64 {
+        let is_due = |last: u64| version >= last + MAX_LOOSE as u64;
+        let turns = if self.head.record().loose() >= MAX_LOOSE && is_due(self.tidied) {
             self.tidied = version;
-            match self.store.tidy().boxed().await {
-                Ok(turns) => self.give_way(turns).await,
-                Err(error) => tracing::warn!(%error, "what commits left behind was not merged"),
-            }
+            self.store.tidy().boxed().await
+        } else if is_due(self.looked) {
+            self.store.core().turn_requests().await
+        } else {
+            return Ok(version);
+        };
+
+        self.looked = version;
+        match turns {
+            Ok(turns) => self.give_way(&turns).await,
+            Err(error) => tracing::warn!(%error, "leases were not listed"),
         }
         Ok(version)
     }
 
-    /// Waits for compactions of other processes that ask for a turn. Waits in vain only once for each: its process may
-    /// be dead.
-    async fn give_way(&mut self, turns: Vec<Path>) {
-        let new = turns.into_iter().filter(|turn| !self.dead_turns.contains(turn)).collect();
-        match self.store.let_other_processes_commit(new).boxed().await {
-            Ok(dead) => self.dead_turns.extend(dead),
-            Err(error) => tracing::warn!(%error, "did not wait for a compaction of another process"),
+    /// Waits for compactions that request a turn. A request that outlasts the wait is ignored unless it is renewed,
+    /// since its process may be dead.
+    async fn give_way(&mut self, turns: &[TurnRequest]) {
+        if turns.iter().all(|turn| self.ignored_turns.contains(turn)) {
+            return;
+        }
+        match self.store.let_other_processes_commit().boxed().await {
+            Ok(left) => self.ignored_turns = left.into_iter().collect(),
+            Err(error) => tracing::warn!(%error, "leases were not listed"),
         }
     }
 
