@@ -187,9 +187,10 @@ impl GraphStore {
         options: &CompactOptions,
     ) -> Result<Option<Compacted>> {
         for _ in 0..MAX_ATTEMPTS {
-            let outcome = match is_vertex {
-                true => self.compact_vertices(lease, name, options).await?,
-                false => self.compact_edges(lease, name, options).await?,
+            let outcome = if is_vertex {
+                self.compact_vertices(lease, name, options).await?
+            } else {
+                self.compact_edges(lease, name, options).await?
             };
             match outcome {
                 CompactionOutcome::Nothing => return Ok(None),
