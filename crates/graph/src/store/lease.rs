@@ -134,7 +134,6 @@ pub(super) struct OtherLeases {
     pub(super) compacting: u64,
     /// True if a load, garbage collection or another writer's merge runs.
     pub(super) has_load: bool,
-    pub(super) turns: Vec<TurnRequest>,
 }
 
 /// Request of a compaction, which keeps losing races to commits, for a pause between two of them.
@@ -147,10 +146,14 @@ pub(crate) struct TurnRequest {
 
 impl TurnRequest {
     fn of(lease: &ObjectMeta) -> Option<Self> {
-        let kind = lease.location.filename().and_then(|name| name.split_once('.')).map(|(_, kind)| kind);
         let put_ms = lease.last_modified.timestamp_millis();
-        (kind == Some(TURN)).then(|| Self { path: lease.location.clone(), put_ms })
+        (extension(lease) == Some(TURN)).then(|| Self { path: lease.location.clone(), put_ms })
     }
+}
+
+/// Returns the part of a lease's name that tells its kind; `None` for that of a load.
+fn extension(lease: &ObjectMeta) -> Option<&str> {
+    lease.location.filename()?.split_once('.').map(|(_, extension)| extension)
 }
 
 impl OtherLeases {
@@ -158,12 +161,11 @@ impl OtherLeases {
     fn among(leases: &[ObjectMeta], now_ms: i64) -> Self {
         let mut others = Self::default();
         for lease in leases.iter().filter(|lease| !is_over(lease, now_ms)) {
-            let kind = lease.location.filename().and_then(|name| name.split_once('.')).map(|(_, kind)| kind);
-            let version = kind.and_then(|kind| kind.strip_prefix(COMPACTION)).and_then(|of| of.parse().ok());
-            match (TurnRequest::of(lease), version) {
-                (Some(turn), _) => others.turns.push(turn),
-                (_, Some(version)) => others.compacting = others.compacting.max(version),
-                (_, None) => others.has_load = true,
+            let extension = extension(lease);
+            let compacting = extension.and_then(|name| name.strip_prefix(COMPACTION)?.parse().ok());
+            match compacting {
+                Some(version) => others.compacting = others.compacting.max(version),
+                None => others.has_load |= extension != Some(TURN),
             }
         }
         others

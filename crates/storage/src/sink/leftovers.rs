@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
     sync::LazyLock,
@@ -45,12 +45,11 @@ pub(super) fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {
 fn remove_listed(folder: &Path, name: &str, term: Duration) -> io::Result<()> {
     for staged in staged_in(folder, name, term)? {
         let Ok(file) = File::open(&staged) else { continue };
-        match file.try_lock() {
-            Ok(()) => fs::remove_file(&staged).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })?,
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        if file.try_lock().is_ok()
+            && let Err(error) = fs::remove_file(&staged)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %staged.display(), %error, "unfinished file of another process not removed");
         }
     }
     Ok(())

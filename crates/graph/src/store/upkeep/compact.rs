@@ -127,8 +127,8 @@ impl GraphStore {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`] if no type has a given name, and those of reading and writing. Types
-    /// compacted before the error stay compacted.
+    /// [`Error::NoSuchVertexType`] if no type has a given name, [`Error::Conflict`] if other commits or compactions keep
+    /// coming first, and those of reading and writing. Types compacted before the error stay compacted.
     #[tracing::instrument(name = "store_compact", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
@@ -236,7 +236,7 @@ impl GraphStore {
     }
 }
 
-/// Version of which a compaction rewrites parts.
+/// Version whose parts a compaction rewrites.
 pub(crate) struct EarlierVersion {
     version: u64,
     /// Version up to which no compaction replaced its parts.
