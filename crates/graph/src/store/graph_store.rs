@@ -1,6 +1,6 @@
 //! Open store: its newest known version, and access to others.
 
-use std::{future::ready, sync::Arc, time::Duration};
+use std::{collections::HashSet, future::ready, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::future::BoxFuture;
@@ -204,13 +204,17 @@ impl GraphStore {
     }
 
     /// Waits until no compaction requests a turn, for a few seconds at most. Returns the requests that are left.
-    pub(super) async fn let_other_processes_commit(&self) -> Result<Vec<TurnRequest>> {
+    pub(super) async fn let_other_processes_commit(
+        &self,
+        ignored: &HashSet<TurnRequest>,
+    ) -> Result<Vec<TurnRequest>> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(5);
         loop {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
-            let turns = self.core().turn_requests().await?;
+            let mut turns = self.core().turn_requests().await?;
+            turns.retain(|turn| !ignored.contains(turn));
             if turns.is_empty() || begun.elapsed() >= MAX_WAIT {
                 return Ok(turns);
             }

@@ -191,8 +191,8 @@ impl StoreWriter {
         if turns.iter().all(|turn| self.ignored_turns.contains(turn)) {
             return;
         }
-        match self.store.let_other_processes_commit().boxed().await {
-            Ok(left) => self.ignored_turns = left.into_iter().collect(),
+        match self.store.let_other_processes_commit(&self.ignored_turns).boxed().await {
+            Ok(left) => self.ignored_turns.extend(left),
             Err(error) => tracing::warn!(%error, "leases were not listed"),
         }
     }
