@@ -18,7 +18,8 @@ pub(crate) fn keep_freed_memory() {
     set_purge_delay(KEPT_MS);
 }
 
-/// Returns freed memory as soon as the binary does: a process that runs the command waits for no next read.
+/// Returns freed memory as early as the binary does: a process that runs the command has no later reads to keep it
+/// for.
 pub(crate) fn return_freed_memory() {
     set_purge_delay(DEFAULT_MS);
 }

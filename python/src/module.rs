@@ -49,8 +49,9 @@ mod _stylobate {
         Ok(())
     }
 
-    /// Makes pyo3 import now what it imports on first use: `operator` for the lengths of iterators, `collections.abc`
-    /// for sequences. Other threads wait for such an import, and a child that is forked during one waits forever.
+    /// Performs the imports that pyo3 would otherwise do on first use: `operator` for the lengths of iterators,
+    /// `collections.abc` for sequences. Other threads wait for such an import, and a child that is forked during
+    /// one waits forever.
     fn import_early(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let _ = PyList::empty(module.py()).try_iter()?.size_hint();
         let _ = module.cast::<PySequence>();

@@ -28,7 +28,7 @@ const PAGE_OF_LISTING: usize = 5_000;
 #[pyclass(frozen, module = "stylobate", name = "ObjectStoreReader")]
 pub(crate) struct PyObjectStoreReader {
     url: String,
-    /// Entries of the nodes that the bucket is read through; none: it is read itself.
+    /// Entries of the nodes that the bucket is read through; if empty, it is read directly.
     nodes: Vec<String>,
     options: Vec<(String, String)>,
     cache: Py<PyCache>,

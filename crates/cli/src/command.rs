@@ -99,7 +99,7 @@ pub fn run(command_line: Vec<OsString>) -> u8 {
 fn end(result: &anyhow::Result<()>) -> u8 {
     match result {
         Ok(()) => 0,
-        // The reader of standard output has read all that it needs.
+        // The reader of standard output closed the pipe, as `head` does.
         Err(error) if is_closed_pipe(error) => 0,
         Err(error) => {
             eprintln!("stylobate: {}", in_one_line(error));

@@ -57,7 +57,7 @@ impl Display for Paint {
     }
 }
 
-/// The point of a text that is placed at its position.
+/// The anchor of a text: the point that is placed at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextAnchor {
     Start,

@@ -20,7 +20,7 @@ pub enum Action {
 #[derive(Debug, Default)]
 pub struct AccessKeys {
     keys: BTreeMap<String, AccessKey>,
-    /// Random number that tells these keys from those of an earlier or later configuration.
+    /// Random number that distinguishes these keys from those of an earlier or later configuration.
     generation: u64,
 }
 
@@ -57,7 +57,8 @@ impl AccessKeys {
         Self { keys: keys.collect(), generation: rand::random() }
     }
 
-    /// Returns the generation: a random number that tells these keys from those of any other configuration.
+    /// Returns the generation: a random number that distinguishes these keys from those of any other
+    /// configuration.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

@@ -2,9 +2,9 @@
 //!
 //! | request | answer | who |
 //! |---|---|---|
-//! | `GET /healthz` | 200 while the process runs | everybody |
-//! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | everybody |
-//! | `GET /readyz?verbose` | the same, with the health of each part of the node | everybody |
+//! | `GET /healthz` | 200 while the process runs | anyone |
+//! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | anyone |
+//! | `GET /readyz?verbose` | the same, with the health of each part of the node | anyone |
 //! | `GET /` | the status page: a web application, whose files are below `/web/` | a key for all buckets |
 //! | `GET /metrics` | counters for Prometheus, as OpenMetrics if the client accepts it | a key for all buckets |
 //! | `GET /api/stats` | counters as JSON | a key for all buckets |

@@ -73,7 +73,7 @@ pub enum ServerError {
         source: io::Error,
     },
 
-    /// An origin is the node itself, so each read would trigger another without end. Name the object store's
+    /// An origin is the node itself, so each read would endlessly trigger another. Name the object store's
     /// endpoint.
     #[error(
         "bucket {bucket}: the origin would be this node's own s3 door: {given_by} says {endpoint}; name the object \

@@ -86,7 +86,7 @@ pub(crate) struct HistorySample {
     pub(crate) seconds: f64,
     /// Requests answered by the S3 door.
     pub(crate) requests: u64,
-    /// Requests among them that were answered with a status of 500 or more.
+    /// Requests answered with a status of 500 or more.
     pub(crate) errors: u64,
     /// Bytes of the bodies sent by the S3 door.
     pub(crate) bytes_out: u64,

@@ -14,8 +14,8 @@ use serde::Serialize;
 
 /// Maximum keys that are counted at the same time.
 const CAPACITY: usize = 256;
-/// Reads per second that are all counted. Of the reads beyond them, one in `STRIDE` is counted, with a weight of
-/// `STRIDE`.
+/// Number of reads per second that are counted individually. Beyond it, one in `STRIDE` reads is counted, with a
+/// weight of `STRIDE`.
 const COUNTED_ALL: u64 = 1_000;
 const STRIDE: u64 = 16;
 /// Interval in seconds at which counts are halved.

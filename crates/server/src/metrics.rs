@@ -151,7 +151,7 @@ pub struct RequestStats {
     pub connections: u64,
     /// Requests answered.
     pub requests: u64,
-    /// Requests among them that were answered with a status of 500 or more.
+    /// Requests answered with a status of 500 or more.
     pub errors: u64,
     /// Bytes of all bodies sent.
     pub bytes_out: u64,
@@ -168,7 +168,7 @@ pub struct BucketRequestStats {
     pub bucket: String,
     /// Requests answered.
     pub requests: u64,
-    /// Requests among them that were answered with a status of 500 or more.
+    /// Requests answered with a status of 500 or more.
     pub errors: u64,
     /// Bytes of the bodies sent.
     pub bytes_out: u64,

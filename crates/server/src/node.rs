@@ -83,7 +83,7 @@ impl Bucket {
     }
 }
 
-/// Creates the node's part in the configured cluster.
+/// Creates the node's membership in the configured cluster.
 fn join_cluster(config: &NodeConfig, origins: &[Origin]) -> Result<Option<Arc<Cluster>>> {
     let Some(cluster) = &config.cluster else { return Ok(None) };
     let buckets = config.buckets.iter().zip(origins);
@@ -284,7 +284,7 @@ impl Node {
         &self.running_reads
     }
 
-    /// Returns the node's part in its cluster, if it is in one.
+    /// Returns the node's membership in its cluster, if it is in one.
     pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
     }

@@ -125,7 +125,7 @@ async fn hello(
     Extension(signature): Extension<RequestSignature>,
     body: Bytes,
 ) -> Response {
-    // The hello of a node with another version may be unreadable. The answer tells that node what is wrong.
+    // The hello of a node with another version may be unreadable. That node detects the mismatch from the answer.
     if let Ok(hello) = serde_json::from_slice::<NodeHello>(&body) {
         context.cluster.apply_hello(&hello);
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Maximum reads that are listed. Reads beyond it run as well, but are only counted.
+/// Maximum reads that are listed. Further reads still run, but are only counted.
 const MAX_LISTED: usize = 1_000;
 /// Maximum characters of a description.
 const MAX_TEXT_CHARS: usize = 500;

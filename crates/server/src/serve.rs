@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bind ── accept ── a task per connection ── shutdown ── drain ── close the caches
-//!            │                                  │           └─ what takes too long is cut off
+//!            │                                  │           └─ requests that take too long are cut off
 //!            └─ pauses when the system is out    └─ no new connections; idle ones are closed
 //! ```
 
@@ -138,9 +138,10 @@ impl Doors {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` completes. After that, no connection is accepted, requests in progress have the drain
-    /// timeout to finish, and the node is closed, which writes memory-only data to the disk tier. If other nodes of
-    /// the cluster answer, the node tells them that it drains, and keeps its peer door open for the drain timeout.
+    /// Serves until `shutdown` completes. After that, no connection is accepted, requests in progress have the
+    /// drain timeout to finish, and the node is closed, which writes memory-only data to the disk tier. If other
+    /// nodes of the cluster answer, the node notifies them that it is draining, and keeps its peer door open for
+    /// the drain timeout.
     pub fn serve<'a>(
         self,
         node: Arc<Node>,
@@ -413,8 +414,8 @@ impl DoorListener {
         }
     }
 
-    /// Accepts the next connection. Returns `None` on an error: a client that has already disconnected is ignored,
-    /// any other error costs a pause.
+    /// Accepts the next connection. Returns `None` on an error: a client that has already disconnected is ignored;
+    /// other errors are followed by a pause.
     async fn accept(&self) -> Option<TcpStream> {
         match self.listener.accept().await {
             Ok((stream, _)) => {

@@ -1,14 +1,14 @@
-//! Durability of what is written to a file system.
+//! Durability of writes to a file system.
 
 use std::{fmt, str::FromStr};
 
-/// What a finished file, or a change to a folder, survives.
+/// Durability of a finished file, or of a change to a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A power loss: the file and its name are synced.
+    /// Survives a power loss: the file and its name are synced.
     #[default]
     Fsync,
-    /// Only the end of the process.
+    /// Survives only the end of the process.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! Errors between a caller and the bytes of an object.
+//! Errors of reads and writes of objects.
 
 use std::{path::PathBuf, sync::Arc};
 

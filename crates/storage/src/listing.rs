@@ -101,7 +101,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             && start.is_none_or(|start| key > start.as_str())
             && !is_reserved_key(key)
     };
-    // One extra entry tells whether there is a next page.
+    // One extra entry shows whether there is a next page.
 
     let mut entries: BTreeMap<String, ListingEntry> = BTreeMap::new();
     let mut take = |key: String, entry: ListingEntry| {

@@ -54,7 +54,7 @@ pub struct ReadStats {
     pub bytes_origin: u64,
     /// Bytes received from peers into the cache.
     pub bytes_peer: u64,
-    /// Bytes sent to peers that asked for them.
+    /// Bytes sent to peers on request.
     pub bytes_to_peers: u64,
     /// Bytes passed from the origin or a peer to the reader, bypassing the cache.
     pub bytes_passed_through: u64,

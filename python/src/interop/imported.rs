@@ -97,7 +97,7 @@ impl ImportedStreamReader {
     }
 }
 
-/// Converts the schema of a table. Fails for the type of a single column, as of a series or an array.
+/// Converts the schema of a table. Fails for the type of a single column, such as that of a series or an array.
 fn table_schema(schema: &FFI_ArrowSchema) -> Result<Schema, ArrowError> {
     match DataType::try_from(schema)? {
         DataType::Struct(_) => Schema::try_from(schema),

@@ -18,7 +18,7 @@ use pyo3_arrow::error::PyArrowResult;
 
 use super::imported::capsule;
 
-/// The error code of a stream without the function that was called.
+/// The error code returned if the inner stream lacks the called function.
 const EINVAL: c_int = 22;
 
 /// Returns true if a type is, or contains, a map whose keys are sorted.
@@ -105,7 +105,7 @@ unsafe extern "C" fn get_schema(stream: *mut FFI_ArrowArrayStream, out: *mut FFI
     }
 }
 
-/// Passes the call on.
+/// Forwards the call to the inner stream.
 unsafe extern "C" fn get_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowArray) -> c_int {
     // SAFETY: as in `get_schema`.
     let own = unsafe { &mut *(*stream).private_data.cast::<SortedMapStream>() };
@@ -116,7 +116,7 @@ unsafe extern "C" fn get_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_A
     }
 }
 
-/// Passes the call on.
+/// Forwards the call to the inner stream.
 unsafe extern "C" fn get_last_error(stream: *mut FFI_ArrowArrayStream) -> *const c_char {
     // SAFETY: as in `get_schema`.
     let own = unsafe { &mut *(*stream).private_data.cast::<SortedMapStream>() };

@@ -33,8 +33,8 @@ pub(super) enum GivenTable {
 }
 
 impl GivenTable {
-    /// Takes a table of a kind: `paths`, a list of them; `rows`, the source of rows of this package; `data`, anything
-    /// that a writer takes.
+    /// Converts a value of the given kind to a table: `paths`, a list of paths; `rows`, a row source of this
+    /// package; `data`, any input that a writer accepts.
     pub(super) fn of(
         py: Python<'_>,
         process: &ProcessRuntime,
@@ -49,7 +49,7 @@ impl GivenTable {
         }
     }
 
-    /// Takes the source of rows of this package.
+    /// Wraps a row source of this package.
     pub(super) fn of_rows(rows: &Bound<'_, PyAny>) -> Self {
         if let Ok(scan) = rows.cast::<PyLocalScan>() {
             return Self::Scan(scan.clone().unbind());
@@ -88,7 +88,7 @@ impl GivenTable {
         }
     }
 
-    /// Makes a table of DataFusion.
+    /// Creates a DataFusion table provider.
     pub(super) fn provider(
         &self,
         py: Python<'_>,

@@ -17,7 +17,7 @@ use crate::{
     process::ProcessRuntime,
 };
 
-/// Returns the cached answer, without the runtime, or else runs the work.
+/// Returns the cached result without entering the runtime, or runs the work.
 pub(super) fn answered<T: Send>(
     py: Python<'_>,
     process: &ProcessRuntime,

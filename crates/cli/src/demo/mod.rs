@@ -1,8 +1,8 @@
 //! `stylobate demo`: runs a node on generated data, and prints measurements.
 //!
-//! TPC-H tables are written to a folder as Parquet. A node serves them from an origin with the latency of an object
-//! store. The column chunks of a query are read through the S3 door in the way an engine reads them, and every byte
-//! is compared with the file.
+//! TPC-H tables are written to a folder as Parquet. A node serves them from an origin with the latency of an
+//! object store. The column chunks of a query are read through the S3 door as an engine would read them, and every
+//! byte is compared with the file.
 
 mod data;
 mod read;

@@ -1,4 +1,4 @@
-//! Reads the column chunks of a query in the way an engine does: the footer, then the byte ranges of its columns.
+//! Reads the column chunks of a query as an engine does: the footer, then the byte ranges of its columns.
 
 use std::{
     ops::Range,

@@ -36,7 +36,7 @@ pub(crate) fn printed_format(path: &Path) -> Result<WriteFormat> {
     }
 }
 
-/// Returns the error for a file whose name does not tell its format.
+/// Returns the error for a file whose format cannot be determined from its name.
 pub(crate) fn unknown_format(path: &Path, known: &str) -> anyhow::Error {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let reason = match extension.as_str() {

@@ -24,13 +24,13 @@ const NULL: &str = "NULL";
 /// The limits of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableLimits {
-    /// Maximum rows to print; a note at the end says whether there are more.
+    /// Maximum rows to print; a trailing note reports omitted rows.
     pub(crate) rows: Option<u64>,
     /// Total number of rows, if known.
     pub(crate) total: Option<u64>,
     /// Width in characters; `None` if unlimited.
     pub(crate) width: Option<usize>,
-    /// Tells how to print the omitted rows, if their number is unknown.
+    /// Hint on how to print the omitted rows, shown if their number is unknown.
     pub(crate) hint: Option<&'static str>,
 }
 

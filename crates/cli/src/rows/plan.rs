@@ -39,7 +39,8 @@ impl RowsRequest {
         Self { columnar: self.columnar.with_limit(rows), limit: Some(rows), ..self }
     }
 
-    /// Returns dictionary codes, as input for a writer, for columns that Parquet and ORC files store as dictionaries.
+    /// Outputs dictionary codes, as input for a writer, for columns that Parquet and ORC files store as
+    /// dictionaries.
     pub(crate) fn with_codes(self, codes: bool) -> Self {
         Self { columnar: self.columnar.with_codes(codes), ..self }
     }

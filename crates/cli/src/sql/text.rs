@@ -1,4 +1,4 @@
-//! Lexical analysis of statements being typed: where one ends, and which word is at the cursor.
+//! Lexical analysis of statements being typed: finds the end of a statement, and the word at the cursor.
 
 /// Returns true if the text ends a statement, with a semicolon that is not within quotes or a comment.
 pub(super) fn is_complete(text: &str) -> bool {

@@ -61,8 +61,8 @@ impl LogAxis {
         Self { marks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
     }
 
-    /// Returns the marks, each with whether it has a label. If there are more than `max_labels`, only powers of ten
-    /// are labelled.
+    /// Returns the marks, each with a flag that is set if it has a label. If there are more than `max_labels`,
+    /// only powers of ten are labelled.
     pub(crate) fn marks(&self, max_labels: usize) -> impl Iterator<Item = (AxisMark, bool)> + '_ {
         let is_few = self.marks.len() <= max_labels;
         self.marks.iter().map(move |mark| (*mark, is_few || mark.digit == 1))

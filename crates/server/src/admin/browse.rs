@@ -1,6 +1,6 @@
 //! Browses the buckets for the status page: lists them, describes files, and reads their first rows.
 //!
-//! Each request needs a key that may read the object. Answers are bounded in size: the page has no use for more.
+//! Each request needs a key that may read the object. Answers are bounded in size: the page displays no more.
 
 use std::{sync::Arc, time::Duration};
 

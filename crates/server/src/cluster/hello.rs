@@ -19,7 +19,7 @@ pub(crate) struct NodeHello {
     /// Version of the software.
     pub(crate) version: String,
     pub(crate) id: String,
-    /// A random number of the process, which tells apart two processes that were configured with the same id.
+    /// A random number of the process, which distinguishes two processes configured with the same id.
     pub(crate) instance: u64,
     /// Bytes of a page.
     pub(crate) page_size: u64,

@@ -159,7 +159,7 @@ impl PeerState {
 }
 
 impl Membership {
-    /// Creates the state of a node that knows no other node.
+    /// Creates the state of a node without known peers.
     pub(super) fn new(
         own: NodeHello,
         own_id: NodeId,

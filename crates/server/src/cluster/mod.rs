@@ -1,4 +1,4 @@
-//! A node's part in its cluster: the other nodes, which of them answer, and the requests sent to them.
+//! A node's membership in its cluster: the other nodes, their health, and the requests sent to them.
 //!
 //! One task rereads the list of nodes periodically, and one task per peer probes it every second. A probe is a hello,
 //! in which the two nodes exchange their settings and whether they are draining. Each change of the membership yields
@@ -65,7 +65,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time to notify all peers that this node drains.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A node's part in its cluster.
+/// A node's membership in its cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     source: NodeListSource,
@@ -92,7 +92,7 @@ pub(crate) struct SharedSettings {
 }
 
 impl Cluster {
-    /// Creates the node's part. No other node is known until [`Self::watch`] runs.
+    /// Creates the membership. No other node is known until [`Self::watch`] runs.
     pub(crate) fn new(config: &ClusterConfig, shared: SharedSettings) -> stylobate_client::Result<Self> {
         let own = NodeHello {
             protocol: PROTOCOL,

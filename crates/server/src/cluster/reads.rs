@@ -1,4 +1,4 @@
-//! The other nodes as one bucket reads from them: combines the routes of the membership with the peer client.
+//! Reads of one bucket from the other nodes: combines the routes of the membership with the peer client.
 
 use std::{sync::Arc, time::Instant};
 

@@ -114,7 +114,7 @@ impl BucketRoutes {
         self.peers.iter().filter(|(id, _)| !is_down(id)).map(|(_, route)| route.id.clone()).collect()
     }
 
-    /// Returns true if there is no other node to ask, so that this one does everything itself.
+    /// Returns true if there is no other node to ask, so that this node serves everything itself.
     pub(super) fn is_alone(&self) -> bool {
         self.peers.is_empty()
     }
@@ -146,7 +146,7 @@ impl BucketRoutes {
         let home = ranked.next();
         let deputy = ranked.next();
 
-        // A node without others does everything itself, even while it drains.
+        // A node without peers serves everything itself, even while it drains.
         match home.filter(|home| *home.id() != self.own) {
             Some(home) => {
                 StripeSources { end, is_home: false, peers: self.home_or_stand_in(key, home, deputy) }

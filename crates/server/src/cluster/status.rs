@@ -92,10 +92,10 @@ pub struct NodeTraffic {
     /// Requests for bytes sent to other nodes.
     #[serde(default)]
     pub peer_reads: u64,
-    /// Requests among them that were sent to a deputy.
+    /// The subset of `peer_reads` sent to a deputy.
     #[serde(default)]
     pub deputy_reads: u64,
-    /// Requests among them that were sent to a donor.
+    /// The subset of `peer_reads` sent to a donor.
     #[serde(default)]
     pub donor_reads: u64,
 }

@@ -1,7 +1,7 @@
 //! Refuses a node whose origin is the node itself: each read would trigger another one, until the connections run
 //! out.
 //!
-//! This happens if the shell that starts the node has the variables set that point S3 clients at a node.
+//! This happens if the node is started from a shell whose environment variables point S3 clients at a node.
 
 use std::net::{IpAddr, SocketAddr};
 

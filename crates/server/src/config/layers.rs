@@ -167,7 +167,7 @@ fn strongest(layers: &[Layer]) -> BTreeMap<Setting, Given> {
     given
 }
 
-/// Returns true if a caller's token would not tell the two keys apart.
+/// Returns true if the two keys cannot be distinguished by the token that a caller sends.
 fn shows_the_same(one: &AccessKeyConfig, other: &AccessKeyConfig) -> bool {
     let has_token = one.token.is_some() || other.token.is_some();
     has_token && one.bearer().matches(other.bearer().expose())

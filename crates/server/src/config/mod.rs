@@ -54,7 +54,7 @@ pub struct NodeConfig {
     /// TLS of all doors. Default: none, plain text.
     pub tls: Option<TlsConfig>,
     /// Secret that signs the tickets of the Flight door. Nodes that share it accept each other's tickets. Default:
-    /// none, a key that is generated when the door opens and never leaves the process.
+    /// none; a key is then generated when the door opens and never leaves the process.
     pub ticket_secret: Option<Secret>,
     /// The cluster that the node is in. Its Flight tickets are valid on every node if all have the same
     /// [`ticket_secret`](Self::ticket_secret). Default: none.
@@ -93,7 +93,7 @@ pub struct BucketConfig {
     pub read_only: bool,
     /// True if symbolic links that lead out of a folder are followed.
     pub follow_links: bool,
-    /// What a write to a folder survives once it has succeeded.
+    /// Durability of completed writes to a folder.
     pub durability: Durability,
     /// CORS rules. Default: none.
     pub cors: Vec<CorsRule>,

@@ -20,7 +20,7 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
 }
 
 /// Reads the endpoint from the variables of the OpenTelemetry specification: the variable for traces is used
-/// unchanged; to the one for all signals, the path of traces is appended.
+/// unchanged; the path of traces is appended to the variable for all signals.
 pub(super) fn of_environment(read: &dyn Fn(&str) -> Option<Given>) -> Option<Given> {
     let says =
         |name: &str, wanted: &str| read(name).is_some_and(|given| given.value.eq_ignore_ascii_case(wanted));

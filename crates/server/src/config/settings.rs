@@ -68,7 +68,7 @@ macro_rules! settings {
                 match self { $(Self::$variant => stringify!($section),)+ }
             }
 
-            /// Returns its name, which no other setting has: that of its field.
+            /// Returns its unique name, that of its field.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($key),)+ }
             }
@@ -78,7 +78,7 @@ macro_rules! settings {
                 match self { $(Self::$variant => concat!($($help),+).trim_start(),)+ }
             }
 
-            /// Returns what the reference adds to its help, in Markdown; empty if nothing.
+            /// Returns the note that follows its help in the reference, in Markdown; empty if there is none.
             pub const fn note(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($note)?),)+ }
             }

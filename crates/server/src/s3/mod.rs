@@ -3,7 +3,7 @@
 //! ```text
 //! S3Door (service)   request ids, refusals before the body is read, metrics
 //!   ├─ PlainGet     a GET of one object, or of one range: signature (sigv4) and answer (plain)
-//!   └─ s3s           path and virtual-hosted style (host), signatures and who may do what (auth), XML
+//!   └─ s3s           path and virtual-hosted style (host), signatures and authorization (auth), XML
 //!        └─ S3Backend   operations ─ read, list, write, delete, copy, multipart
 //! ```
 //!

@@ -15,15 +15,15 @@ use rustix::{
 
 use crate::Durability;
 
-/// Maximum attempts of an operation whose directory other writers keep removing because it is empty.
+/// Maximum attempts of an operation while other writers keep removing its directory because it is empty.
 const MAX_DIRECTORY_ATTEMPTS: u32 = 64;
-/// Attempts that follow one another at once.
+/// Number of attempts without a wait in between.
 const PROMPT_ATTEMPTS: u32 = 4;
-/// The wait before a later attempt, times its number: a second in all.
+/// Unit of the wait before later attempts, multiplied by the attempt's number: one second in total.
 const ATTEMPT_WAIT: Duration = Duration::from_micros(500);
 
-/// Returns an item for each attempt of an operation whose directory other writers may remove because it is empty, and
-/// waits before the later ones: a removed directory can be opened until the thread that removes it runs again.
+/// Yields the number of each attempt of an operation whose directory other writers may remove because it is empty,
+/// and sleeps before later attempts: a removed directory can still be opened until the removing thread runs again.
 pub(super) fn directory_attempts() -> impl Iterator<Item = u32> {
     (0..MAX_DIRECTORY_ATTEMPTS).inspect(|attempt| {
         if *attempt >= PROMPT_ATTEMPTS {
@@ -43,12 +43,12 @@ pub(super) struct FolderRoot {
     pub(super) synced: parking_lot::Mutex<Vec<(PathBuf, u64)>>,
 }
 
-/// How a folder is read and written.
+/// Options for reading and writing a folder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FolderOptions {
     /// True if links that lead out of the folder are followed. Otherwise, they are not objects.
     pub(crate) follows_links: bool,
-    /// What a change survives once it has succeeded.
+    /// Durability of a completed change.
     pub(crate) durability: Durability,
 }
 
@@ -66,7 +66,7 @@ impl FolderRoot {
         })
     }
 
-    /// Returns how the folder is read and written.
+    /// Returns the options for reading and writing the folder.
     pub(super) fn options(&self) -> FolderOptions {
         self.options
     }
@@ -94,7 +94,7 @@ impl FolderRoot {
         let opened = match openat(directory, ".", flags, Mode::empty()) {
             // Another writer removed the directory, and with it all names in it.
             Err(Errno::NOENT | Errno::STALE) => return Ok(()),
-            // It may be written, but not read.
+            // The directory is writable, but not readable.
             #[cfg(target_os = "linux")]
             Err(Errno::ACCESS) => return Ok(rustix::fs::syncfs(&self.descriptor)?),
             opened => File::from(opened?),

@@ -1,4 +1,5 @@
-//! Lists a folder in key order: a page costs the directories on its way and the files that it returns.
+//! Lists a folder in key order: a page reads only the directories that it walks through and the files that it
+//! returns.
 //!
 //! A walk descends into the directories that hold matching keys, with a cursor over each directory's names. In key
 //! order, a directory sorts as its name followed by `/`: `a-b` before `a/`.
@@ -310,7 +311,7 @@ impl FolderWalk {
             is_shown = Self::begin(&self.folder, prefix, "", self.after.clone())?.next()?.is_some();
         }
         if !is_whole_directory {
-            // The prefix now covers all its keys, in whichever directories they are.
+            // The prefix now covers all its keys, regardless of their directories.
             let after = WalkStart::Prefix(prefix.to_owned());
             *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, after)?;
         }
@@ -414,7 +415,7 @@ impl Folder {
     }
 
     /// Warns of an entry that is left out of listings. A failure of the machine or the disk is an error: a listing
-    /// without the entry would say that the object does not exist.
+    /// without the entry would imply that the object does not exist.
     fn skip_unreadable(&self, path: &Path, error: io::Error) -> object_store::Result<()> {
         let of_entry =
             [libc::EACCES, libc::EPERM, libc::ELOOP, libc::EXDEV, libc::ENOTDIR, libc::ENAMETOOLONG];

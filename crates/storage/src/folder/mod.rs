@@ -99,7 +99,7 @@ impl Folder {
         self.inner.root.path()
     }
 
-    /// Returns how the folder is read and written.
+    /// Returns the options for reading and writing the folder.
     pub(crate) fn options(&self) -> FolderOptions {
         self.inner.root.options()
     }

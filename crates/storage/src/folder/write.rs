@@ -207,7 +207,7 @@ impl FolderWrite {
             return Err(failed(path, io::ErrorKind::InvalidFilename.into()));
         };
 
-        // New directories are synced, which takes a while: not under the lock.
+        // Create directories before taking the lock: syncing new ones takes a while.
         folder.inner.root.make_directory(above).map_err(|error| failed(path, error))?;
         let _alone = folder.alone(path);
         let before = folder.state(path).map_err(|error| failed(path, error))?;

@@ -105,7 +105,7 @@ impl Origin {
         self.with_folder_options(|options| options.follows_links = false)
     }
 
-    /// Sets what a change to a folder survives once it has succeeded. Default: a power loss.
+    /// Sets the durability of changes to a folder. Default: a completed change survives a power loss.
     pub fn with_durability(self, durability: Durability) -> Result<Self> {
         self.with_folder_options(|options| options.durability = durability)
     }
@@ -135,7 +135,7 @@ impl Origin {
             Ok(parsed) if url.contains("://") => {
                 let is_signed = matches!(parsed.scheme(), "http" | "https") && parsed.query().is_some();
                 let scheme = if is_signed {
-                    // A presigned URL is used verbatim, whichever provider serves it.
+                    // A presigned URL is used verbatim, regardless of the provider.
                     Ok((ObjectStoreScheme::Http, Path::default()))
                 } else {
                     ObjectStoreScheme::parse(&parsed)
@@ -148,7 +148,7 @@ impl Origin {
                 })?;
                 (scheme, parsed)
             }
-            // Without a scheme, the text is a path, whatever it contains.
+            // Text without a scheme is always a path.
             Err(reason) if url.contains("://") && reason != url::ParseError::RelativeUrlWithoutBase => {
                 let hint = "a / in a user or password is written as %2F";
                 return Err(error(format!("not a URL: {reason} ({hint})")));

@@ -135,7 +135,7 @@ impl ObservedClient {
     }
 }
 
-/// Returns the first byte that a request asks for, if it asks for a range that begins at one.
+/// Returns the start of the requested range; `None` without a Range header, or for a suffix range.
 fn range_start(headers: &HeaderMap) -> Option<u64> {
     let range = headers.get(RANGE)?.to_str().ok()?;
     range.strip_prefix("bytes=")?.split_once('-')?.0.parse().ok()
@@ -150,8 +150,8 @@ fn begins_at(response: &HttpResponse, start: u64) -> bool {
     response.status() == StatusCode::PARTIAL_CONTENT && first() == Some(start)
 }
 
-/// Replaces the body of a response by an error. object_store checks the range of a first response by its headers, but
-/// takes any body of the same ETag for the rest of one that broke off.
+/// Replaces the body of a response by an error. object_store checks the Content-Range of the first response, but
+/// after a broken connection, it accepts any body with the same ETag as the remainder.
 fn without_body(response: HttpResponse) -> HttpResponse {
     let (parts, _) = response.into_parts();
     HttpResponse::from_parts(parts, HttpResponseBody::new(WrongRange))

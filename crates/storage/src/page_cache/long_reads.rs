@@ -42,7 +42,7 @@ pub(crate) struct LongRead {
 }
 
 impl LongReads {
-    /// Creates the registry for a budget of `budget` bytes, of which at most half is protected for long reads.
+    /// Creates the registry for a budget of `budget` bytes; at most half of it is protected for long reads.
     pub(crate) fn new(page_size: u64, budget: u64) -> Arc<Self> {
         Arc::new(Self { page_size, reach: budget / 2, objects: Mutex::default() })
     }

@@ -194,7 +194,7 @@ impl MemoryTier {
         pages.bytes += bytes;
     }
 
-    /// Returns the keys of an object's pages in memory. Takes time for all pages of the tier.
+    /// Returns the keys of an object's pages in memory. Scans the keys of all pages.
     pub(super) fn pages_of(&self, object: ObjectHash) -> Vec<PageKey> {
         self.pages.lock().entries.keys().filter(|key| key.object == object).copied().collect()
     }

@@ -74,7 +74,7 @@ const HOT_HIT_CREDIT: u64 = 8;
 /// Divisor of the capacity that yields the bytes inserted after an insertion within which uses count as part of it.
 const CORRELATED_DIVISOR: u64 = 256;
 
-/// Maximum evicted bytes that ghosts stand for, in capacities.
+/// Maximum evicted bytes that ghosts represent, as a multiple of the capacity.
 const GHOST_CAPACITIES: u64 = 3;
 
 /// Index of the links of the stack.

@@ -86,7 +86,7 @@ pub(crate) struct EvictionSlot(u32);
 /// Eviction order over weighed keys. Not thread-safe: callers hold a lock.
 ///
 /// The caller owns the map from keys to slots and inserts a key only while it is not resident. It decides when to
-/// evict: the policy never refuses an insertion, whatever its weight.
+/// evict: the policy accepts insertions of any weight.
 ///
 /// All operations take amortised constant time, except that `evict` also pays for each held key it passes.
 pub(crate) trait Eviction<K>: Send + Debug {

@@ -1,8 +1,8 @@
-//! Predicts the column chunks that a reader of a file will want of a row group, from those that were read of others.
+//! Predicts which column chunks of a row group a reader will need, based on its reads of other row groups.
 //!
-//! Engines read a few columns of one row group after another, often one chunk per request. Once the chunks of a row
-//! group were read, the first read of a chunk of another row group announces the rest: they are fetched together. A
-//! reader that goes from each row group to the next announces those that follow.
+//! Engines read the same few columns of one row group after another, often one chunk per request. Once a row group
+//! has been read, the first read of a chunk of another row group triggers a fetch of its other predicted chunks.
+//! For a reader that proceeds from each row group to the next, the following row groups are prefetched as well.
 
 use std::{collections::VecDeque, fmt, mem::take, ops::Range};
 
@@ -22,19 +22,20 @@ pub trait ColumnLayout: fmt::Debug + Send + Sync {
     fn chunks(&self, footer: &[u8]) -> Option<Vec<Vec<Range<u64>>>>;
 }
 
-/// Maximum footer that is decoded.
+/// Maximum bytes of a footer that is decoded.
 pub(crate) const MAX_FOOTER: u64 = 4 << 20;
-/// Maximum chunks of a file that is predicted.
+/// Maximum chunks of a file whose reads are predicted.
 const MAX_CHUNKS: usize = 1 << 14;
-/// Number of row groups, the ones read last, that predict the next one.
+/// Number of most recently read row groups that predictions are based on.
 const RECENT_GROUPS: usize = 32;
-/// Number of row groups that are presumed to be read at the moment. A column that was not read of them may follow.
+/// Number of recent row groups that are presumed to be in progress: some of their columns may not have been read
+/// yet.
 const GROUPS_IN_PROGRESS: usize = 2;
-/// Maximum row groups that are announced beyond the one that is read.
+/// Maximum row groups that are predicted beyond the current one.
 const MAX_FOLLOWING: usize = 4;
 /// Maximum reads that are remembered until the column chunks are known.
 const MAX_EARLY: usize = 64;
-/// Number of reads of a file whose footer is not in memory, after which it is not looked for again.
+/// Maximum searches in memory for the footer of a file.
 const MAX_SEARCHES: u32 = 8;
 
 /// The column chunks of one file and their reads.
@@ -47,7 +48,7 @@ pub(crate) enum ColumnReads {
         is_searching: bool,
     },
     Known(ChunkReads),
-    /// The file has no chunks, or too many.
+    /// Reads are not predicted: the file has fewer than two row groups, too many chunks, or no usable footer.
     None,
 }
 
@@ -74,7 +75,7 @@ impl ColumnReads {
         }
     }
 
-    /// Ends a search without result: the footer is not in memory.
+    /// Ends an unsuccessful search: the footer is not in memory.
     pub(crate) fn end_search(&mut self) {
         if let Self::Unknown { is_searching, .. } = self {
             *is_searching = false;
@@ -121,8 +122,8 @@ impl ColumnReads {
         }
     }
 
-    /// Returns the chunks that are likely to be read of each of the next row groups; none if the row groups are not
-    /// read one after another.
+    /// Returns, for each of the next row groups, the chunks that are likely to be read; empty if row groups are
+    /// not read in sequence.
     pub(crate) fn following(&self) -> Vec<Vec<Range<u64>>> {
         match self {
             Self::Known(reads) => reads.following(),
@@ -138,7 +139,7 @@ pub(crate) struct ChunkReads {
     /// The chunks, by start.
     by_start: Vec<ChunkPosition>,
     is_visited: Vec<bool>,
-    /// The row groups that were begun last, newest at the back.
+    /// The most recently begun row groups, newest at the back.
     recent: VecDeque<GroupReads>,
 }
 
@@ -149,7 +150,7 @@ struct ChunkPosition {
     column: u32,
 }
 
-/// The columns that were read of a row group.
+/// The columns of a row group that have been read.
 #[derive(Debug)]
 struct GroupReads {
     group: usize,
@@ -179,8 +180,8 @@ impl ChunkReads {
         Some(Self { groups, by_start, is_visited, recent: VecDeque::new() })
     }
 
-    /// Records a read. Returns the chunks of row groups that it begins, as far as they are predicted and not part of
-    /// the read; `None` if it begins none.
+    /// Records a read. Returns the predicted chunks of the row groups that it begins, except those that it covers;
+    /// `None` if it begins no row group.
     fn note(&mut self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let first = self.by_start.partition_point(|chunk| chunk.start < range.start);
         let read: Vec<ChunkPosition> =
@@ -198,7 +199,8 @@ impl ChunkReads {
             }
 
             if self.is_read_before(group, column) {
-                // Another pass over the file. Within one read, chunks of the row groups alternate if there is a second.
+                // Another pass over the file. A second one within the same read means that chunks of different row
+                // groups alternate.
                 if is_another_pass {
                     return None;
                 }
@@ -221,8 +223,8 @@ impl ChunkReads {
         Some(predicted)
     }
 
-    /// Returns the predicted chunks of each row group after the last one that was begun: the more row groups were
-    /// begun without a gap, the more follow.
+    /// Returns the predicted chunks of the row groups after the last one begun. Their number grows with the number
+    /// of row groups begun without a gap.
     fn following(&self) -> Vec<Vec<Range<u64>>> {
         let end = self.is_visited.iter().rposition(|is_visited| *is_visited).map_or(0, |last| last + 1);
         let visited = self.is_visited.iter().take(end).rev().take_while(|is_visited| **is_visited).count();
@@ -255,8 +257,8 @@ impl ChunkReads {
         self.recent.push_back(GroupReads { group, is_read: vec![false; columns] });
     }
 
-    /// Returns the chunks of the columns that were read of at least half of the recent row groups, in the order of
-    /// their offsets.
+    /// Returns the chunks of the columns that were read in at least as many recent row groups as they were skipped
+    /// in, by offset. Row groups in progress do not count as skips.
     fn predict(&self, group: usize) -> Vec<Range<u64>> {
         let ended = self.recent.len().saturating_sub(GROUPS_IN_PROGRESS);
         let is_wanted = |column: usize| {

@@ -1,4 +1,5 @@
-//! Plans fetches: joins flights or starts new ones, one per block for any number of readers, each in a task of its own.
+//! Plans fetches: joins flights or starts new ones. A block has at most one flight, shared by all its readers;
+//! each fetch runs in its own task.
 //!
 //! Bytes of an object of unknown version are requested only while the process uses no other bytes of it.
 

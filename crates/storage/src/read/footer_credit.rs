@@ -1,12 +1,12 @@
-//! Decides whether a HEAD of a file with a footer also fetches the footer: as long as clients read footers after HEADs.
+//! Credit for fetching the footer of a file along with a HEAD, earned as clients read footers after HEADs.
 //!
-//! Tools that synchronize buckets send a HEAD for each object and read none.
+//! Tools that synchronize buckets send a HEAD for each object without reading any.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const INITIAL: u32 = 64;
 const MAX: u32 = 256;
-/// What a read of a footer earns; a HEAD that fetches one costs 1.
+/// Credit for reading a footer; a HEAD that fetches one costs 1.
 const EARNED: u32 = 2;
 
 /// The number of footers that may be fetched before one is read.

@@ -12,7 +12,7 @@ use crate::{Error, Result, threads::blocking::run_blocking};
 /// Maximum bytes of a chunk of a stream.
 const CHUNK: u64 = 256 << 10;
 
-/// An open file, and its state at that moment. Cheap to clone.
+/// An open file, and its state when it was opened. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedFile {
     file: Arc<File>,
@@ -20,7 +20,7 @@ pub(crate) struct OpenedFile {
     state: FileState,
 }
 
-/// What a write to a file changes.
+/// The metadata of a file that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileState {
     modified: SystemTime,

@@ -175,7 +175,7 @@ impl ReadAhead {
         following
     }
 
-    /// Ends a search for the footer of a file: it is not in memory.
+    /// Ends an unsuccessful search for the footer of a file: it is not in memory.
     pub(crate) fn miss_footer(&self, object: ObjectHash) {
         if let Some(chunks) = self.state.lock().chunks_of(object) {
             chunks.reads.end_search();
@@ -320,7 +320,7 @@ impl ObjectReaders {
         ReadAheadPlan { released, ..ReadAheadPlan::default() }
     }
 
-    /// Adds to the plan of a read what concerns column chunks.
+    /// Adds the column chunks to the plan of a read.
     fn note_chunks(
         &mut self,
         range: ByteRange,
@@ -333,7 +333,7 @@ impl ObjectReaders {
         plan.pins.extend(chunks.pins.take(range, block_size));
         plan.wants_footer = chunks.reads.begin_search();
         if chunks.reads.begins_chunk(range.start()) {
-            // A reader of chunks does not go on to the next column, only because it comes next in the file.
+            // A reader of column chunks does not continue to the adjacent column.
             plan.ahead = None;
         }
         let Some(mut predicted) = chunks.reads.note(&range.into()).filter(|_| self.debt == 0) else {
@@ -342,7 +342,7 @@ impl ObjectReaders {
 
         predicted.retain(|chunk| !chunks.pins.overlap(chunk));
         if !predicted.is_empty() {
-            // Chunks that were predicted in vain make room.
+            // Make room by releasing predicted chunks that were never read.
             let (released, ranges) = chunks.pins.release_oldest(limit / 2);
             plan.pins.extend(released);
             remember_released(&mut self.released, ranges);
@@ -426,8 +426,8 @@ impl ChunksAhead {
         Self { reads: ColumnReads::default(), pins: ParkedPins::default(), last_read: Instant::now() }
     }
 
-    /// Returns the chunks of the row groups that are likely to be read next, and that are not held yet: of as many
-    /// row groups as fit in `room` bytes.
+    /// Returns the chunks that are likely to be read next and are not pinned yet, for as many row groups as fit in
+    /// `room` bytes.
     fn following(&self, mut room: u64) -> Vec<Range<u64>> {
         let mut following = Vec::new();
         for mut group in self.reads.following() {

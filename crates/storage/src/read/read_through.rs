@@ -199,8 +199,8 @@ impl ReadThrough {
         Some((versions, path_of_version(path, version)?))
     }
 
-    /// Creates a store with the same rules and options for another origin, about whose objects nothing is known yet.
-    /// It belongs to no cluster.
+    /// Creates a store with the same rules and options for another origin. It starts without known objects and
+    /// belongs to no cluster.
     pub fn with_origin(&self, origin: Origin, cache: PageCache) -> Self {
         Self::new(
             origin,
@@ -403,7 +403,8 @@ impl ReadThrough {
         // own request, but only one of them requests bytes.
         let wanted = wanted.filter(|_| !self.cache().is_recovered());
         let wanted = wanted.filter(|wanted| match wanted {
-            // A donor may have the bytes, but cannot tell the current version, since it is not notified of writes.
+            // A donor may have the bytes, but does not know the current version, since it is not notified of
+            // writes.
             FirstBytes::Range(range) => {
                 !range.is_empty() && self.fetcher().fills_from_origin(path, range.start)
             }
@@ -584,9 +585,8 @@ impl ReadThrough {
         (path.extension() == Some(layout.extension())).then_some(layout)
     }
 
-    /// Finds the column chunks of a file, in the background, if its footer is in memory.
-    /// `is_fetching`: the reader reads bytes that were not in memory, so that those of the row groups that follow
-    /// should be fetched.
+    /// Finds the column chunks of a file in the background, if its footer is in memory. If `is_fetching` is set,
+    /// the reader had misses, so chunks of the following row groups are fetched ahead.
     fn find_chunks(&self, object: &PagedObject, layout: &Arc<dyn ColumnLayout>, is_fetching: bool) {
         let read_ahead = &self.inner.read_ahead;
         let hash = object.hash;
@@ -625,8 +625,8 @@ impl ReadThrough {
         Some(bytes.freeze())
     }
 
-    /// Fetches a range together with column chunks that are likely to be read next, unless the reader finds it in
-    /// memory where nothing was fetched ahead for it.
+    /// Fetches a range together with column chunks that are likely to be read next. Does nothing if the range is
+    /// in memory and nothing was fetched ahead for the reader.
     fn fetch_chunks(
         &self,
         object: &PagedObject,

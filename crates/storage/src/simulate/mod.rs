@@ -1,8 +1,8 @@
 //! Simulates the hit ratios of a sequence of accesses under each eviction policy, without reading any bytes.
 //!
-//! The policies of [`EvictionPolicy`] run in the same implementation that the page cache uses. Two others serve as a
-//! comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk buffering",
-//! SIGMOD 1993), and the optimum, which knows the future.
+//! The policies of [`EvictionPolicy`] run in the same implementation that the page cache uses. Two others serve as
+//! a comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk
+//! buffering", SIGMOD 1993), and the offline optimum, which knows future accesses.
 //!
 //! The same rules apply to every policy: an access to a cached key is a hit, a miss is admitted, and a key larger
 //! than the whole cache bypasses it without evicting anything.
@@ -145,8 +145,8 @@ struct LastTwoUses {
     last: u64,
 }
 
-/// LRU-2: evicts the key whose second-to-last use is oldest. Keys used only once go first, in LRU order. The times of
-/// evicted keys are remembered for the whole sequence.
+/// LRU-2: evicts the key with the oldest second-to-last use. Keys used only once are evicted first, in LRU order.
+/// The times of evicted keys are remembered for the whole sequence.
 struct Lru2 {
     capacity: u64,
     used: u64,

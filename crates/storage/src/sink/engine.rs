@@ -72,8 +72,8 @@ impl<R: WriteRing> SinkEngine<R> {
         self.ring.submit(write);
     }
 
-    /// Preallocates space ahead of direct writes, which makes them faster. If that fails, writes continue without: if
-    /// they lack space too, they fail by themselves.
+    /// Preallocates space ahead of direct writes, which makes them faster. Failures are ignored: if the disk is
+    /// full, the write itself fails.
     fn allocate(&mut self, write: &SlotWrite) {
         if !write.target.direct {
             return;

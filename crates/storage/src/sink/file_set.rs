@@ -108,11 +108,12 @@ impl FileSet {
         self.last.push((name.into(), sealed));
     }
 
-    /// Publishes all files, then removes files of earlier writes for which `is_replaced` returns true. It is called
-    /// with names below the location, other than those just published. Returns the names.
+    /// Publishes all files. With [`Overwrite::Replace`], then removes the existing files for which `is_replaced`
+    /// returns true; it is called with names relative to the location, except those just published. Returns the
+    /// names.
     ///
-    /// If overwriting is refused, no local file has been added after an error. Otherwise some may have been added or
-    /// replaced, each of them complete.
+    /// If overwriting is refused, an error other than [`Error::Unsynced`] leaves no new local files. Otherwise,
+    /// some files may have been added or replaced, each of them complete.
     #[boxed]
     pub async fn publish(mut self, is_replaced: FileNameFilter) -> Result<Vec<String>> {
         let (names, synced) = self.publish_all().await?;

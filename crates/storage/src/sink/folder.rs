@@ -4,8 +4,7 @@
 //! .stylobate.<16 hexadecimal digits>.part/     in the target folder, locked by the process that writes
 //! ```
 //!
-//! An unlocked folder was left behind by a process that was killed; the next writer to the same target folder removes
-//! it.
+//! An unlocked folder is a leftover of a killed process; the next writer to the same target folder removes it.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -63,8 +62,8 @@ impl StagedFolder {
         self.path.join(name)
     }
 
-    /// Returns the folders whose entries may change when a file is published in `folder`: that folder, and its
-    /// ancestors as far as they may be new.
+    /// Returns the folders whose entries may change when a file is published in `folder`: that folder, and those
+    /// of its ancestors that may be new.
     pub(super) fn around(&self, folder: &Path) -> Vec<PathBuf> {
         let within =
             folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);

@@ -1,5 +1,5 @@
-//! Temporary files that killed processes left behind in a folder. The next writer of the same name removes them, and
-//! once there is a file of that name, any writer.
+//! Temporary files left in a folder by killed processes. The next writer of the same name removes them; once a
+//! file of that name exists, the next writer that lists the folder does.
 //!
 //! ```text
 //! .<name>.<16 hexadecimal digits>.part     locked by the process that writes it
@@ -17,14 +17,15 @@ use std::{
 use parking_lot::Mutex;
 
 const SUFFIX: &str = ".part";
-/// Time for which a listing of a folder is used: listing it for each new file would take longer the more files it has.
+/// Lifetime of a cached listing: listing the folder for each new file would take time quadratic in the number of
+/// files.
 const LISTING_TERM: Duration = Duration::from_secs(10);
-/// Maximum number of remembered listings.
+/// Maximum number of cached listings.
 const MAX_LISTINGS: usize = 64;
 
 static LISTINGS: LazyLock<Mutex<HashMap<PathBuf, Listing>>> = LazyLock::new(Mutex::default);
 
-/// Temporary files of a folder at some time.
+/// Snapshot of the temporary files in a folder.
 struct Listing {
     taken: Instant,
     /// Includes files that were still being written: their writers may have been killed since.

@@ -62,8 +62,8 @@ impl Sealed {
         Self::publish_all([vec![self], Vec::new()]).await.map(|()| bytes)
     }
 
-    /// Publishes many outputs, and then those that reference them. Local files are published by a thread that does
-    /// not stop between two of them.
+    /// Publishes many outputs, and then those that reference them. All local files are published by one blocking
+    /// call, which cancellation cannot interrupt.
     pub(super) async fn publish_all(steps: [Vec<Self>; 2]) -> Result<()> {
         let mut files = [Vec::new(), Vec::new()];
         for (sealed, files) in steps.into_iter().zip(&mut files) {

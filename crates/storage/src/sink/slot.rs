@@ -87,7 +87,8 @@ impl WriteSlot {
 
 /// The slots of a group of sinks: one for each sink to fill, and some extra ones that are being written.
 ///
-/// So a sink that fills a slot never waits for another one that does, however many files one task interleaves.
+/// A sink therefore never waits for a slot that another sink is still filling, no matter how many files one task
+/// interleaves.
 #[derive(Clone, Debug)]
 pub(super) struct SlotPool {
     inner: Arc<SlotPoolInner>,

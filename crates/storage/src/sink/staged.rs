@@ -1,6 +1,6 @@
 //! A file that gets its name once it is complete; until then it has a temporary one in the same directory.
 //!
-//! It is locked by the process that writes it, so an unlocked one was left behind by a process that was killed.
+//! It is locked by the process that writes it, so an unlocked one is a leftover of a killed process.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},

@@ -28,8 +28,8 @@ impl Drop for UnfinishedWriteGuard {
     }
 }
 
-/// Waits, for at most `timeout`, until the output of all sinks that were dropped or are being published has been
-/// removed or has its name: for a process that exits before its threads do. Returns whether that was reached in time.
+/// Waits until the output of all dropped sinks has been removed and that of sinks being published has its name,
+/// for at most `timeout`. For processes that exit without joining their threads. Returns false on a timeout.
 /// Blocks the thread.
 pub fn wait_for_unfinished_writes(timeout: Duration) -> bool {
     let mut unfinished = UNFINISHED.lock();

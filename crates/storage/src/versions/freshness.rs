@@ -19,7 +19,7 @@ pub enum Consistency {
     Table(TableFormat),
 }
 
-/// A table format whose file names tell whether a file is ever rewritten.
+/// A table format whose file names show whether a file is ever rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableFormat {
     /// Apache Iceberg: data files, manifests and `*.metadata.json` are written once; `version-hint.text` is

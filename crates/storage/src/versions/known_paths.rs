@@ -28,7 +28,7 @@ impl KnownPaths {
         self.by_path.get(path.as_ref())
     }
 
-    /// Returns the description of a path, to be changed without a change of its size.
+    /// Returns the description of a path. Changes must preserve its size in memory.
     pub(super) fn get_mut(&mut self, path: &Path) -> Option<&mut Arc<ObjectInfo>> {
         self.by_path.get_mut(path.as_ref())
     }
@@ -61,7 +61,8 @@ impl KnownPaths {
         Some(removed)
     }
 
-    /// Removes the descriptions for which `keeps` returns false; it may change them, but not their size.
+    /// Removes the descriptions for which `keeps` returns false; it may modify them, but must preserve their size
+    /// in memory.
     pub(super) fn retain(&mut self, mut keeps: impl FnMut(&str, &mut Arc<ObjectInfo>) -> bool) {
         let bytes = &mut self.bytes;
         self.by_path.retain(|path, known| {

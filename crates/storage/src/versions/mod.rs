@@ -53,7 +53,7 @@ pub(crate) struct ObjectInfo {
     /// Set if the version in `meta` is the state of a file, which cannot be requested later.
     is_of_file: bool,
     unsettled: bool,
-    /// Valid only for the read that asked for it: a newer version is about to be shown, or was found.
+    /// Valid only for the read that requested it: a newer version is about to be shown, or was found.
     momentary: bool,
     checked: Instant,
     /// The peer that gave this description; `None` if this node got it from the origin.
@@ -97,8 +97,8 @@ impl ObjectInfo {
         }
     }
 
-    /// Returns the description that an authority gave in response to a question sent at `asked`; `None` if the answer
-    /// is malformed.
+    /// Returns the description that an authority gave in response to a request sent at `asked`; `None` if the
+    /// answer is malformed.
     pub(crate) fn of_peer(
         origin: &Origin,
         path: Path,
@@ -122,7 +122,7 @@ impl ObjectInfo {
         Some(Self { headers, momentary: checked.is_none(), checked: checked.unwrap_or(asked), ..known })
     }
 
-    /// Returns the description for a peer; `may_keep` says whether the peer may cache it.
+    /// Returns the description for a peer; the peer may cache it only if `may_keep` is set.
     pub(crate) fn to_peer(&self, may_keep: bool) -> DescribedObject {
         let ObjectMeta { last_modified, size, e_tag, version, .. } = &self.meta;
         DescribedObject {
@@ -195,8 +195,8 @@ fn expire(known: &mut Arc<ObjectInfo>) {
 
 type OriginLookup = Shared<BoxFuture<'static, Result<Arc<ObjectInfo>>>>;
 
-/// A lookup that callers may share: the path, its epoch, and whether a peer is asked. A question from a peer must not
-/// wait for a question to that peer.
+/// A lookup that callers may share: the path, its epoch, and whether the request goes to a peer. A request from a
+/// peer must not wait for a request to that peer.
 type LookupKey = (String, u64, bool);
 
 /// The latest description of each path.
@@ -266,7 +266,7 @@ impl ObjectInfoCache {
         if strict { self.ask_alone(path, ask).await } else { self.ask_together(path, false, ask).await }
     }
 
-    /// Like [`Self::ask`], but for a question to a peer.
+    /// Like [`Self::ask`], but for a request to a peer.
     pub(crate) async fn ask_peer(
         self: &Arc<Self>,
         path: &Path,
@@ -283,7 +283,7 @@ impl ObjectInfoCache {
         };
         let answer = self.ask_together(path, true, question).await;
 
-        // A shared answer may be older than this caller's question; the next question's answer is not.
+        // A shared response may belong to a request sent before this call; that to the next request does not.
         let is_late = answer.as_ref().is_ok_and(|known| known.momentary) && !is_own;
         if is_late { self.ask_together(path, true, ask).await } else { answer }
     }
@@ -340,7 +340,7 @@ impl ObjectInfoCache {
         asking.await
     }
 
-    /// Remembers the response to a question sent at `asked`.
+    /// Remembers the response to a request sent at `asked`.
     fn remember(&self, mut known: ObjectInfo, epoch: u64, asked: Instant) -> Arc<ObjectInfo> {
         let mut all = self.known.write();
         let is_current = self.epochs.of(known.path.as_ref()).load(Ordering::Acquire) == epoch;
@@ -351,7 +351,8 @@ impl ObjectInfoCache {
                 // Readers of this response have seen another version: none of them may go back to this one.
                 expire(before);
             } else if asked < before.checked || before.is_kept() {
-                // Either version may be the newer one, or peers must still be notified: the next reader asks again.
+                // Either version may be the newer one, or peers must still be notified: the next reader sends
+                // another request.
                 known.momentary = true;
             }
         }
@@ -574,7 +575,7 @@ mod tests {
         assert!(versions.fresh(&path, Consistency::Immutable).is_some());
     }
 
-    /// Strict readers send their own requests, so answers may arrive in another order than the questions were sent.
+    /// Strict readers send their own requests, so responses may arrive out of order.
     #[tokio::test]
     async fn an_answer_that_a_later_question_overtook_is_not_shown_to_later_readers() {
         let versions = Arc::new(ObjectInfoCache::default());

@@ -20,7 +20,7 @@ pub(crate) struct BucketEntry {
     pub(crate) read_only: Option<Sourced<bool>>,
     /// True if symbolic links that lead out of a folder are followed.
     pub(crate) follow_links: Option<Sourced<bool>>,
-    /// What a write to a folder survives once it has succeeded.
+    /// Durability of completed writes to a folder.
     pub(crate) durability: Option<Given>,
     /// CORS rules, each with its provenance.
     pub(crate) cors: Vec<Sourced<CorsRule>>,

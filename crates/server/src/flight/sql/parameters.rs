@@ -33,7 +33,7 @@ pub(super) async fn received(
     });
     // A message that only names the statement has no content.
     let bounded = bounded.try_filter(|message| future::ready(!message.data_header.is_empty()));
-    // The decoder allocates whatever a length says, and may panic.
+    // Check messages first: the decoder allocates as much as a length field claims, and may panic.
     let checked = bounded.and_then(|message| {
         let checked = check_ipc_message(&message.data_header, &message.data_body);
         let checked = checked.map_err(|error| FlightError::from(invalid(format!("parameters: {error}"))));

@@ -74,13 +74,13 @@ impl ChangedObjects {
     }
 
     /// Invalidates all cached state of the objects, here and at the other nodes of the cluster. Returns once these
-    /// know.
+    /// have been notified.
     pub(super) async fn apply(&self) {
         join_all(self.objects.iter().map(|(reader, paths)| reader.invalidate_in_cluster(paths))).await;
     }
 
     /// Invalidates all cached state of deleted buckets, here and at the other nodes of the cluster. Returns once
-    /// these know.
+    /// these have been notified.
     pub(super) async fn apply_to_buckets(&self) {
         join_all(self.buckets.iter().map(ReadThrough::invalidate_all_in_cluster)).await;
     }

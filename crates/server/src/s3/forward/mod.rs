@@ -322,8 +322,8 @@ impl Forwarder {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// Sends a request. A request that changes something continues even if its client disconnects, so that the cache
-    /// is invalidated for whatever the origin does.
+    /// Sends a request. A request that changes something continues even if its client disconnects, so that the
+    /// cache is invalidated regardless of the outcome.
     async fn send(
         &self,
         mut sent: Request<Body>,
@@ -470,7 +470,8 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
     }
 }
 
-/// Refuses access to keys outside the prefix of the origin's bucket that clients may see.
+/// Refuses changes to the bucket itself, other than deletions of keys, if clients see only a prefix of the
+/// origin's bucket.
 fn refuse_beyond_prefix(request: &ForwardRequest<'_>, names: &BucketNames<'_>) -> S3Result<()> {
     let is_of_bucket = matches!(request.target, RequestTarget::Bucket { .. });
     let is_change = request.operation.action == Action::Write && request.operation.name != "DeleteObjects";

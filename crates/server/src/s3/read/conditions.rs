@@ -1,7 +1,7 @@
 //! Conditional requests: evaluates If-Match and its three siblings against one version of an object.
 //!
 //! Precedence as in S3 and RFC 9110, section 13.2.2: If-Match before If-Unmodified-Since, which is ignored if the
-//! former is present; likewise If-None-Match before If-Modified-Since.
+//! former is present; If-None-Match before If-Modified-Since, in the same way.
 
 use std::time::{Duration, SystemTime};
 

@@ -95,7 +95,7 @@ impl PlainGet {
     }
 }
 
-/// Unescapes the path. Escapes must be canonical: any others take the full path.
+/// Unescapes the path. Returns `None` for non-canonical escapes, which are left to the protocol layer.
 fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains(['%', '+']) {
         return Some(Cow::Borrowed(path));

@@ -1,4 +1,4 @@
-//! CopyObject. Within a bucket, the origin copies by itself. Between buckets, if metadata is replaced, or if a
+//! CopyObject. Within a bucket, the origin performs the copy. Between buckets, if metadata is replaced, or if a
 //! condition binds the copy to one version, the node reads and writes the object.
 
 use http::Extensions;

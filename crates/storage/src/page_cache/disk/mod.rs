@@ -1,7 +1,7 @@
 //! The disk tier: blocks of pages in a log of segments that survives a restart.
 //!
 //! A read returns only bytes that were written under that page and block number and that match their checksum:
-//! anything else is a miss. A disk that is full, broken or damaged costs its own hits and nothing else.
+//! anything else is a miss. A full, broken or damaged disk only costs cache hits.
 //!
 //! ```text
 //! <dir>/lock                     held by the one process that uses the folder
@@ -378,8 +378,8 @@ impl DiskTier {
         Ok(())
     }
 
-    /// Returns the fill level of the write queue; `Short` if the tier refuses writes, since nothing waits for it
-    /// then.
+    /// Returns the fill level of the write queue; `Short` if the tier refuses writes, so that callers do not hold
+    /// back read-ahead.
     pub(crate) fn backlog(&self) -> WriteBacklog {
         let state = self.shared.state.lock();
         if !state.is_open() || state.is_paused() {
@@ -394,7 +394,7 @@ impl DiskTier {
         (state.index.pages() + state.queue.pages()) as u64
     }
 
-    /// Returns the keys of an object's pages, those in the write queue included. Takes time for all pages of the tier.
+    /// Returns the keys of an object's pages, including those in the write queue. Scans the keys of all pages.
     pub(crate) fn pages_of(&self, object: ObjectHash) -> Vec<PageKey> {
         let state = self.shared.state.lock();
         let keys = state.index.keys().chain(state.queue.keys());

@@ -36,7 +36,7 @@ impl SegmentSyncer {
 
     /// Queues a segment to be synced. Blocks if the queue is full.
     pub(super) fn sync(&self, segment: Arc<LogSegment>, file: Arc<File>) {
-        // Fails only if the thread has ended: the system then writes the segment back in its own time.
+        // Fails only if the thread has ended: the system then writes the segment back eventually.
         self.full.send((segment, file)).ok();
     }
 

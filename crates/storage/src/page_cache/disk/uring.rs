@@ -1,5 +1,5 @@
-//! Direct reads by io_uring: the calling thread submits, and a task of its runtime completes, so that a read needs no
-//! thread of its own.
+//! Direct reads by io_uring: the calling thread submits, and a task of its runtime completes them, so that reads
+//! need no extra threads.
 //!
 //! A ring belongs to a runtime, as a socket does. If the system does not support io_uring (an old kernel, a container
 //! that forbids it), or a ring fails, reads use a blocking thread instead.
@@ -203,8 +203,9 @@ impl ReadRing {
         self.hand_over(state);
     }
 
-    /// Hands the submission queue to the kernel. If the kernel lacks memory, the next completion tries again, or, if
-    /// none is to come, the next read: until then, the ring is closed.
+    /// Hands the submission queue to the kernel. If the kernel is short of memory, the next completion retries.
+    /// Closes the ring if no completion is pending, or on any other error; later reads then retry the remaining
+    /// entries, whose buffers cannot be freed before the kernel has completed them.
     fn hand_over(&self, state: &mut ReadRingState) {
         // SAFETY: the queue is used only under the lock.
         let queued = || unsafe { self.ring.submission_shared() }.len();

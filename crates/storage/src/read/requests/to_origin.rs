@@ -29,7 +29,7 @@ pub(crate) struct RequestSender {
     hedge: HedgePolicy,
 }
 
-/// The remaining attempts of a request, and its deadline, which moves on with each progress.
+/// The remaining attempts of a request, and its deadline, which progress extends.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     attempts_left: u32,

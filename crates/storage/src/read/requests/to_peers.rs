@@ -157,9 +157,9 @@ impl PeerRequests {
         FetchRoute { end: end.unwrap_or(u64::MAX), is_home, peers }
     }
 
-    /// Opens whole blocks at the first of `peers` that has them, or at the second if that is faster. Removes failed
-    /// peers from the list. Returns `None` if no peer is left, or if none has answered long after the origin, given
-    /// its latency, would have.
+    /// Opens whole blocks at the first of `peers` that has them, or at the second if that is faster. Removes
+    /// failed peers from the list. Returns `None` if no peer is left, or if none answers within
+    /// [`max_wait`](Self::max_wait).
     ///
     /// Fails if the origin now has another version.
     pub(crate) async fn open(
