@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How far each vertex of a GraphAr graph is from one of them: breadth-first search.
+"""Breadth-first search: the distance of each vertex of a GraphAr graph from a start vertex.
 
     python examples/graphar_bfs.py ldbc.graph.yml person knows person --start 6
     python examples/graphar_bfs.py s3://lake/ldbc.graph.yml person knows person --start 6 --memory 256MiB
 
-The neighbours of all that was found in one step are asked for at once. So each step reads the chunks it needs once, and
-the graph may be larger than the memory; what is kept of it in `--memory` is not read again.
+Each step looks up the neighbours of all vertices of the frontier in one call, so it reads each chunk at most once. The
+graph may be larger than `--memory`; chunks that are still cached are not read again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNSEEN = -1
 
 
 def distances(edges: st.Edges, vertices: int, start: int, direction: str) -> np.ndarray:
-    """The number of steps to each vertex, `UNSEEN` where no path leads to it."""
+    """Returns the number of steps to each vertex; `UNSEEN` if it cannot be reached."""
     found = np.full(vertices, UNSEEN, np.int32)
     found[start] = 0
     frontier = np.array([start], np.int64)
@@ -52,13 +52,13 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("graph", help="a path or URL of what describes the graph, NAME.graph.yml")
-    parser.add_argument("source", help="the type of vertices that edges leave")
-    parser.add_argument("edge", help="the type of edges")
-    parser.add_argument("destination", help="the type of vertices that edges reach: the same one")
-    parser.add_argument("--start", type=int, default=0, help="the index of a vertex (default: 0)")
-    parser.add_argument("--direction", choices=["out", "in"], default="out", help="along the edges, or against them")
-    parser.add_argument("--memory", default="64MiB", help="for what is kept of the graph (default: 64MiB)")
+    parser.add_argument("graph", help="path or URL of the graph info file, NAME.graph.yml")
+    parser.add_argument("source", help="vertex type at the source of the edges")
+    parser.add_argument("edge", help="edge type")
+    parser.add_argument("destination", help="vertex type at the destination: the same as the source")
+    parser.add_argument("--start", type=int, default=0, help="index of the start vertex (default: 0)")
+    parser.add_argument("--direction", choices=["out", "in"], default="out", help="edge direction (default: out)")
+    parser.add_argument("--memory", default="64MiB", help="size of the cache (default: 64MiB)")
     arguments = parser.parse_args()
     if arguments.source != arguments.destination:
         parser.error("edges must lead to vertices of the type that they leave")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Which vertices of a GraphAr graph matter most: PageRank.
+"""PageRank: the most important vertices of a GraphAr graph.
 
     python examples/graphar_pagerank.py ldbc.graph.yml person knows person --property firstName
     python examples/graphar_pagerank.py s3://lake/ldbc.graph.yml person knows person --memory 256MiB
 
-All edges are read once, as two arrays: where the neighbours of each vertex begin, and the neighbours. From there on it
-is arithmetic; the names of those who matter are read at the end.
+All edges are read once, in CSR form: an array of offsets and one of neighbours. The ranks are then computed in memory,
+and the property of the top vertices is read at the end.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import stylobate as st
 def page_rank(
     offsets: np.ndarray, targets: np.ndarray, damping: float, tolerance: float, max_iterations: int
 ) -> np.ndarray:
-    """The rank of each vertex; they add up to 1.
+    """Returns the rank of each vertex. The ranks add up to 1.
 
-    Who has no edges gives to all alike. It ends when ranks change by less than the tolerance in all.
+    Vertices without edges distribute their rank evenly among all vertices. Iteration stops when the sum of all changes
+    is less than the tolerance.
     """
     vertices = len(offsets) - 1
     degrees = np.diff(offsets)
@@ -64,17 +65,17 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("graph", help="a path or URL of what describes the graph, NAME.graph.yml")
-    parser.add_argument("source", help="the type of vertices that edges leave")
-    parser.add_argument("edge", help="the type of edges")
-    parser.add_argument("destination", help="the type of vertices that edges reach: the same one")
-    parser.add_argument("--direction", choices=["out", "in"], default="out", help="along the edges, or against them")
+    parser.add_argument("graph", help="path or URL of the graph info file, NAME.graph.yml")
+    parser.add_argument("source", help="vertex type at the source of the edges")
+    parser.add_argument("edge", help="edge type")
+    parser.add_argument("destination", help="vertex type at the destination: the same as the source")
+    parser.add_argument("--direction", choices=["out", "in"], default="out", help="edge direction (default: out)")
     parser.add_argument("--damping", type=float, default=0.85)
     parser.add_argument("--tolerance", type=float, default=1e-9)
-    parser.add_argument("--iterations", type=int, default=100, help="at most so many")
-    parser.add_argument("--top", type=int, default=10, help="how many vertices to show")
-    parser.add_argument("--property", help="what to show of them, besides their index")
-    parser.add_argument("--memory", default="64MiB", help="for what is kept of the graph (default: 64MiB)")
+    parser.add_argument("--iterations", type=int, default=100, help="maximum number of iterations (default: 100)")
+    parser.add_argument("--top", type=int, default=10, help="number of vertices to print (default: 10)")
+    parser.add_argument("--property", help="property to print after the index and the rank")
+    parser.add_argument("--memory", default="64MiB", help="size of the cache (default: 64MiB)")
     arguments = parser.parse_args()
     if arguments.source != arguments.destination:
         parser.error("edges must lead to vertices of the type that they leave")

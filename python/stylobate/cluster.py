@@ -8,7 +8,7 @@
     ['c', 'a']
 
 A node is an entry of a node list, `[id=]host:port[,weight][,draining]`, or a dictionary with `id`, `weight` and
-`state`, as in the node's own description. A node that is `down` or `draining` is the home of nothing.
+`state`, as in the node's own description. A node that is `down` or `draining` is never a home.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def choose(in_flight: Sequence[int], total: int, nodes: int) -> int:
         total: Requests in flight to all nodes.
         nodes: Number of nodes that are up.
 
-    All requests are those of the caller alone.
+    Only the caller's own requests count.
 
     >>> from stylobate import cluster
     >>> cluster.choose([30, 2, 0], total=40, nodes=10)

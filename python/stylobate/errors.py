@@ -37,7 +37,7 @@ class NotFoundError(StylobateError, FileNotFoundError):
 
 
 class AlreadyExistsError(StylobateError, FileExistsError):
-    """A file or object already exists and must not be replaced. Give another name, or allow overwriting."""
+    """A file or object already exists and must not be replaced. Use another name, or allow overwriting."""
 
 
 class CorruptFileError(StylobateError):
@@ -81,7 +81,7 @@ class ConfigError(StylobateError, ValueError):
 
 
 class InvalidDataError(StylobateError, ValueError):
-    """Rows were rejected, all of them. The message names the type, column and row; for a CSV or JSON file, the line."""
+    """Rows are invalid, and none were accepted. The message names type, column and row; for CSV and JSON, the line."""
 
 
 class QueryError(StylobateError, ValueError):

@@ -131,7 +131,7 @@ class FlightScan:
                     yield batch
                 return
             except StylobateError as error:
-                # The node that issued the ticket has the most specific error.
+                # The node that issued the ticket returns the most specific error.
                 if source == planner:
                     refusal = error
                     if not self._is_failure(error):
@@ -200,7 +200,7 @@ class FlightScan:
     def _read_options(self) -> Any:
         """Returns read options that align buffers as their types require.
 
-        Buffers in gRPC messages have any address, which some Arrow consumers reject. Older versions of pyarrow cannot
+        Buffers in gRPC messages may be unaligned, which some Arrow consumers reject. Older versions of pyarrow cannot
         align them.
         """
         ipc = optional.pyarrow("a scan by a node").ipc

@@ -215,9 +215,9 @@ class GraphStore:
         """Merges the deltas of commits into bases, type by type.
 
         By default, a type is compacted if its added, deleted or changed rows exceed `share` of its base (default: 0.2);
-        with `force`, if it has any. Readers are not blocked, and neither is the writer, unless its commits keep coming
-        first: then it pauses for up to 3 seconds. If other commits or compactions keep coming first all the same, it
-        raises `ConflictError`.
+        with `force`, if it has any. Readers are not blocked, and neither is the writer, unless its commits keep winning
+        the race for the next version: then it pauses for up to 3 seconds. If other commits or compactions still win the
+        race, raises `ConflictError`.
 
         >>> import stylobate as st
         >>> store = st.GraphStore.open("network")

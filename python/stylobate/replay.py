@@ -77,7 +77,7 @@ def replay(
             environment; without keys, requests are not signed.
 
     Returns:
-        A `Replay`, also if some requests failed: see `failed`.
+        A `Replay`, even if some requests failed: see `failed`.
 
     Raises:
         ConfigError: An argument is invalid.

@@ -62,7 +62,7 @@ class Rows:
         return signed_keys(plain_items(table)).to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
-        """Reads all rows as a Polars data frame; dictionaries become categoricals, and JSON strings.
+        """Reads all rows as a Polars data frame; dictionaries become categoricals, and JSON becomes strings.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet").to_polars().shape
@@ -110,7 +110,7 @@ class Rows:
         return self._source.__arrow_c_stream__(requested_schema)
 
     def _with_categories(self, table: pyarrow.Table) -> pyarrow.Table:
-        """Returns the rows with the categories that their source has, if it knows more than the rows say."""
+        """Returns the rows with all categories of their source, including those that do not occur in the rows."""
         return table
 
 

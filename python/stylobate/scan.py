@@ -155,7 +155,7 @@ class Scan(rows.Rows):
         return rows.Rows.to_pandas(with_index, **options)
 
     def to_polars(self) -> polars.DataFrame:
-        """Reads all rows as a Polars data frame; dictionaries become categoricals, and JSON strings.
+        """Reads all rows as a Polars data frame; dictionaries become categoricals, and JSON becomes strings.
 
         Strings and bytes of Parquet and ORC files are read as views, the representation that Polars uses.
 
@@ -218,7 +218,7 @@ class Scan(rows.Rows):
             index = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", [])
         except (ValueError, AttributeError):
             return []
-        # An index that is a range is a dictionary, and has no column.
+        # A range index is described by a dictionary, and has no column.
         return [name for name in index if isinstance(name, str) and name not in self.columns]
 
     def _with_categories(self, table: pyarrow.Table) -> pyarrow.Table:
@@ -402,7 +402,7 @@ def scan(
                 table=table,
             )
         except UnsupportedError:
-            # Names without an extension are looked into only now: other scans do not pay for it.
+            # Files without an extension are inspected only now, so that other scans do not pay for it.
             if not all(map(is_arrow_file, given)):
                 raise
             return sequential_scan("ipc", arguments, shown)

@@ -150,8 +150,8 @@ def scan_json(
     """Scans JSON files with one object per line, or one array of objects; plain, or compressed with gzip or Zstandard.
 
     Keys become columns; a key that an object lacks is null. Types are inferred from values: int64, float64, bool,
-    string, lists and structs. Integers that int64 does not hold become strings, as do integers beyond 2**53 in a column
-    that also has floating-point numbers.
+    string, lists and structs. Integers that do not fit into int64 become strings, as do integers beyond 2**53 in a
+    column that also has floating-point numbers.
 
     Args:
         types: Types of columns, instead of inferred ones, such as `"timestamp[us]"` for strings. A column that no

@@ -28,7 +28,7 @@ class Traversal:
 
     Step 0 is the start, and each hop is the next step. The vertices of a step are named by `name=`; otherwise by their
     type, or by type and step number (`Person_0`, `Person_2`) if several steps have the same type. Edges are named by
-    type likewise, with hops numbered from 1.
+    type in the same way, with hops numbered from 1.
 
     Columns are named as follows. `name`: an edge column that a hop requested, otherwise a property of the last
     vertices. `Person.name`: a property of the vertices of any step. `Person._index`: their index. `KNOWS.since`: an

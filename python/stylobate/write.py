@@ -78,9 +78,9 @@ def write_parquet(
     Args:
         data: Object with `__arrow_c_stream__` or `__arrow_c_array__`: a pyarrow table, batch or reader, a Polars or
             pandas data frame, a DuckDB relation, a `scan`. Also a Polars lazy frame, whose rows are written as they are
-            computed; a pyarrow dataset or scanner; an iterator or generator of record batches, of which the first
+            computed; a pyarrow dataset or scanner; an iterator or generator of record batches, the first of which
             defines the schema. With pyarrow, also a dict of lists or arrays by column name; a list of dicts, one per
-            row; or an iterator of them, of which the first 65,536 define the columns and their types.
+            row; or an iterator of them, the first 65,536 of which define the columns and their types.
         path: File, folder, or URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Missing folders are created.
         compression: Codec: `"snappy"`, `"zstd"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`; some take a level, as in
             `"zstd(3)"`. Like all column options, a mapping sets it by column, and other columns have the default.
@@ -119,7 +119,7 @@ def write_parquet(
         mode: Handling of existing files. In a folder, `"error"` fails if there is any visible data file, the default
             with `partition_by`; `"append"` adds files, and is safe for several processes at once; `"overwrite"` removes
             files that earlier calls wrote, once the new ones are in place; `"overwrite_partitions"` does so only in
-            folders that receive rows. Files of other writers are never replaced or removed, whatever their names are.
+            folders that receive rows. Files of other writers are never replaced or removed, regardless of their names.
             For one file: `"error"` or `"overwrite"`.
         overwrite: Whether to replace an existing file, or the files of a folder with `max_file_bytes` alone. Default:
             True. With `partition_by`, deprecated: use `mode="overwrite"` or `mode="error"`.

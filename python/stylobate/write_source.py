@@ -208,7 +208,7 @@ def array_of_type(values: list[Any], type: Any, pyarrow: Any) -> Any:
 
 
 def fits(found: Any, wanted: Any, types: Any) -> bool:
-    """Returns whether values of a type are those of another one, unless a safe cast fails."""
+    """Returns whether a safe cast between the types, if it succeeds, leaves the values as they are."""
     if found == wanted or types.is_null(found):
         return True
     if types.is_struct(found) and types.is_struct(wanted):
