@@ -91,12 +91,12 @@ impl FromStr for NodeAddress {
     }
 }
 
-/// Returns a text without the user and password before an `@`, so that it can be quoted in an error.
+/// Returns the input without the user and password before an `@`, so that it can be quoted in an error.
 pub(crate) fn without_user(text: &str) -> &str {
     text.rsplit_once('@').map_or(text, |(_, rest)| rest)
 }
 
-/// Addresses of a node's listeners, as far as they are known.
+/// Known addresses of a node's listeners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAddresses {
     /// Address of the S3 door.

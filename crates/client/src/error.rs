@@ -32,7 +32,7 @@ pub enum Error {
         /// The id of the other node.
         second: String,
     },
-    /// A text is not a node id.
+    /// The text is not a valid node id.
     #[error("{text:?} is not a node id: {reason}")]
     InvalidId {
         /// The text.
@@ -40,7 +40,7 @@ pub enum Error {
         /// The rule that the text breaks.
         reason: &'static str,
     },
-    /// A text is not the address of a node.
+    /// The text is not a valid node address.
     #[error("{text:?} is not the address of a node: {reason}")]
     InvalidAddress {
         /// The text, without user and password.
@@ -48,7 +48,7 @@ pub enum Error {
         /// The rule that the text breaks.
         reason: &'static str,
     },
-    /// A text is not a weight.
+    /// The text is not a valid weight.
     #[error("{text:?} is not a weight: use a whole number from 1 to 65535")]
     InvalidWeight {
         /// The text.

@@ -1,8 +1,9 @@
-//! The nodes of a cluster, seen from outside: which nodes exist, and which of them to ask for which bytes.
+//! The nodes of a cluster, seen from outside: which nodes exist, and which of them to request which bytes from.
 //!
-//! A [`ClusterView`] is a list of nodes. Weighted rendezvous hashing ranks them for each stripe of 64 MiB of each object:
-//! the first in rank is the *home* of the stripe, the second its *deputy*. All observers that have equal views get equal
-//! answers, in any language: the function is specified in `docs/cluster.md` and pinned by `tests/placement.json`.
+//! A [`ClusterView`] is a list of nodes. Weighted rendezvous hashing ranks them for each stripe of 64 MiB of each
+//! object: the first in rank is the *home* of the stripe, the second its *deputy*. All observers with equal views
+//! compute equal ranks, in any language: the function is specified in `docs/cluster.md` and pinned by
+//! `tests/placement.json`.
 //!
 //! ```
 //! use stylobate_client::{ClusterView, NodeDoor, PathHash, parse_nodes};
@@ -25,8 +26,8 @@
 //! # Features
 //!
 //! - `hedge`: `HedgePolicy`, which sends slow requests a second time, to nodes or to origins.
-//! - `object_store`: `ClusterStore`, a client that asks the homes directly: an `object_store::ObjectStore` of a
-//!   bucket.
+//! - `object_store`: `ClusterStore`, a client that requests data directly from its home: an
+//!   `object_store::ObjectStore` for a bucket.
 
 #![deny(clippy::indexing_slicing)]
 

@@ -111,9 +111,9 @@ impl ClusterView {
         self.home(path.stripe(0))
     }
 
-    /// Returns the donor: the node that may hold the pages of a stripe from an earlier view, for a home to ask on a
-    /// miss. This is a draining node that would otherwise be the home, or else the home in the `previous` view. `None`
-    /// if that is the home itself, or is down.
+    /// Returns the donor: the node that may hold the pages of a stripe from an earlier view, which the home
+    /// queries on a miss. This is a draining node that would otherwise be the home, or else the home in the
+    /// `previous` view. `None` if that is the home itself, or is down.
     pub fn donor<'v>(&'v self, previous: Option<&'v Self>, key: StripeKey) -> Option<&'v ClusterNode> {
         let leaving = self.best(key, 1, |state| state != NodeState::Down).pop();
         if let Some(leaving) = leaving.filter(|node| node.state() == NodeState::Draining) {

@@ -57,7 +57,7 @@ const STORE_LIFETIME: Duration = Duration::from_secs(15 * 60);
 const MAX_STORES: usize = 64;
 
 impl StoreRegistry {
-    /// Returns the store of this key, opened if absent.
+    /// Returns the store of this key, opening it if absent.
     fn get_or_open(
         &mut self,
         key: StoreKey,
@@ -225,7 +225,7 @@ impl Cache {
         &self.inner.working
     }
 
-    /// Returns the bytes of the memory budget by holder.
+    /// Returns the use of the memory budget by holder, in bytes.
     pub fn budget_stats(&self) -> BudgetStats {
         self.inner.pages.budget_stats()
     }
@@ -240,7 +240,7 @@ impl Cache {
     pub fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
         let read = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
         let open = || {
-            // Sinks write the files of a folder. What is written through the store itself, such as leases, expires.
+            // Sinks write the files of a folder. Objects written through the store itself, such as leases, expire.
             let origin = Origin::parse(url, options, &read.requests)?.with_durability(Durability::None)?;
             // Requests to a file system cost next to nothing: versions are checked every time.
             let rules = if url.starts_with("file:") {

@@ -63,7 +63,7 @@ pub(crate) enum Chunk {
 }
 
 impl Chunk {
-    /// Returns the bytes in memory, by the capacity of the buffers.
+    /// Returns the memory in use, in bytes, by the capacity of the buffers.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Dictionary(array) | Self::Whole(array) => array.get_array_memory_size(),

@@ -100,8 +100,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// The values of a batch exceed the 2 GiB that the offsets of one array can address, even in a batch of one row. Leave
-    /// the column out.
+    /// The values of a batch exceed the 2 GiB that the offsets of one array can address, even in a batch of one
+    /// row. Leave the column out.
     #[error("{object}: {}{reason}", location_prefix(None, .column.as_deref(), None))]
     BatchTooLong {
         /// The object.

@@ -1,7 +1,7 @@
 //! Columns of one file as one array each: for readers that repeatedly read the same files by row.
 //!
-//! A scan streams batches of many files. Here a column of a file is one array of the type that the caller wants, cached
-//! as it is, so that a hit is a table lookup that neither slices nor casts.
+//! A scan streams batches of many files. Here a column of a file is one array of the type that the caller wants,
+//! cached in this form, so that a hit is a table lookup that neither slices nor casts.
 
 pub(super) mod whole_column;
 
@@ -46,7 +46,8 @@ pub enum FileKind {
 /// Arrays of columns that were requested together.
 pub type Columns = SmallVec<[ArrayRef; 4]>;
 
-/// A file opened for some of its columns. It keeps reading the version that was opened, whatever is written later.
+/// A file opened for some of its columns. It keeps reading the version that was opened, even if the file is
+/// replaced later.
 #[derive(Debug)]
 pub struct FileColumns {
     cache: Cache,
@@ -93,7 +94,7 @@ impl FileColumns {
     ///
     /// # Errors
     ///
-    /// Those of a scan; [`Error::Corrupt`] if a text cannot be read as these types.
+    /// Same as for a scan; [`Error::Corrupt`] if a text file cannot be read as these types.
     #[boxed]
     pub async fn open(
         cache: &Cache,
@@ -175,7 +176,7 @@ impl FileColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if the file lacks a column or its values do not fit the type, and those of a scan.
+    /// [`Error::Schema`] if the file lacks a column or its values do not fit the type, and the errors of a scan.
     pub async fn get(&self, wanted: &[usize]) -> Result<Columns> {
         let mut found = Columns::new();
         for column in wanted {
@@ -289,7 +290,7 @@ impl FileColumns {
         };
         let decoded = self.cache.workers().decode(decode).await;
 
-        // A file that was replaced may look corrupt: the error must say that it was replaced.
+        // A file that was replaced may look corrupt: the error must report the replacement.
         for bytes in &read {
             FileMetadata::check(bytes).await?;
         }
@@ -336,7 +337,7 @@ impl FileColumnsRequest {
         Ok(self.opened(columns, rows, metadata))
     }
 
-    /// Opens a text, which has to be read to count its rows: all of it is cached.
+    /// Opens a text file. It must be read to count its rows, so all requested columns are cached.
     async fn text(self, kind: TextKind) -> Result<FileColumns> {
         let fields: Vec<FieldRef> = self.fields.to_vec();
         let (rows, arrays) = text_file::read(&self.cache, &self.object, kind, &fields).await?;

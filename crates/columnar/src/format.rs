@@ -22,7 +22,7 @@ use crate::{
 /// Bytes at the end of a file that are read first; most footers fit into them.
 pub(crate) const TAIL: u64 = 64 << 10;
 
-/// Bytes at the beginning of a file that tell a truncated file from text.
+/// Bytes at the beginning of a file that distinguish a truncated file from text.
 const HEAD: u64 = 512;
 
 /// The parsed footer of a file.
@@ -53,7 +53,7 @@ impl FileMetadata {
         Self::open_with(object, None).await
     }
 
-    /// Reads the footer, of an encrypted Parquet file with its keys.
+    /// Reads the footer; that of an encrypted Parquet file is decrypted with its keys.
     pub(crate) async fn open_with(object: &OpenObject, decryption: Option<&Decryption>) -> Result<Self> {
         let size = object.meta().size;
         let from = size.saturating_sub(TAIL);
@@ -70,8 +70,8 @@ impl FileMetadata {
         }
     }
 
-    /// Returns the error of a file whose last bytes match no format: its first bytes show whether it is truncated. Text
-    /// may begin with the magic of ORC, too.
+    /// Returns the error of a file whose last bytes match no format: its first bytes show whether it is truncated.
+    /// Text may also begin with the magic of ORC.
     async fn unknown(object: &OpenObject) -> Result<Error> {
         let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(HEAD)))).await?;
         let head = head.into_iter().next().unwrap_or_default();
@@ -156,7 +156,7 @@ impl FileMetadata {
         }
     }
 
-    /// Returns the rows of a row group or stripe.
+    /// Returns the number of rows in a row group or stripe.
     pub(crate) fn row_group_rows(&self, row_group: usize) -> u64 {
         match &self.file {
             ColumnarFile::Parquet(file) => file.row_group_rows(row_group),
@@ -172,7 +172,7 @@ impl FileMetadata {
         }
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let file = match &self.file {
             ColumnarFile::Parquet(file) => file.weight(),
@@ -189,8 +189,8 @@ impl FileMetadata {
         }
     }
 
-    /// Returns the columns that the writer declared the rows of a row group to be sorted by: top-level column, whether it
-    /// is descending, and whether nulls come first. Nested columns end the order.
+    /// Returns the columns that the writer declared the rows of a row group to be sorted by: top-level column,
+    /// whether it is descending, and whether nulls come first. Nested columns end the order.
     pub(crate) fn sorted_columns(&self, row_group: usize) -> Vec<(usize, bool, bool)> {
         match &self.file {
             ColumnarFile::Parquet(file) => file.sorted_columns(row_group),
@@ -232,8 +232,8 @@ impl FileMetadata {
         }
     }
 
-    /// Returns whether the footer says that all pages of a column of a row group are dictionary-encoded. Footers of ORC
-    /// files do not say it.
+    /// Returns whether the footer says that all pages of a column of a row group are dictionary-encoded. Footers
+    /// of ORC files do not record it.
     pub(crate) fn is_known_dictionary(&self, row_group: usize, column: &ProjectedColumn) -> bool {
         match &self.file {
             ColumnarFile::Parquet(file) => file.is_dictionary(row_group, column),
@@ -275,7 +275,7 @@ impl FileMetadata {
         }
     }
 
-    /// Reads the bytes of these columns, with near ranges merged.
+    /// Reads the bytes of these columns, merging nearby ranges.
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
@@ -290,7 +290,7 @@ impl FileMetadata {
         }
     }
 
-    /// Checks that these bytes are of the opened version. Must be called after all of them are decoded.
+    /// Checks that these bytes belong to the opened version. Must be called after all of them are decoded.
     pub(crate) async fn check(bytes: &RowGroupBytes) -> Result<()> {
         match bytes {
             RowGroupBytes::Parquet(bytes) => bytes.check().await,
@@ -370,7 +370,7 @@ impl FileMetadata {
     }
 }
 
-/// Returns whether the first bytes of a file are those of a text: UTF-8 without control characters but white space.
+/// Returns whether the first bytes of a file are text: UTF-8 without control characters except white space.
 fn is_text(head: &[u8]) -> bool {
     let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
     let is_utf8 = std::str::from_utf8(head).map_or_else(is_cut, |_| true);

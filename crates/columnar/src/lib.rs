@@ -3,8 +3,8 @@
 //!
 //! - A [`ScanRequest`] describes a scan, [`ScanRequest::plan`] finds the files and decides the schema, and
 //!   [`Scan::stream`] returns record batches in the order of files and rows.
-//! - A [`TableWriter`] writes one file of any format; [`parquet::ParquetWriter`] and [`orc::OrcWriter`] write one file of
-//!   their own format; a [`DatasetWriter`] writes a folder of files.
+//! - A [`TableWriter`] writes one file of any format; [`parquet::ParquetWriter`] and [`orc::OrcWriter`] write one
+//!   file of their own format; a [`DatasetWriter`] writes a folder of files.
 //! - A [`Cache`] holds the pages and chunks that scans have read and decoded, and bounds their memory.
 //!
 //! ```

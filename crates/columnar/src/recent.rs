@@ -58,8 +58,8 @@ pub(crate) struct RecentChunk {
     first: OnceLock<WeakChunk>,
     /// The chunk that was found after the first one had been evicted.
     later: RwLock<Option<Box<WeakChunk>>>,
-    /// The cache's epoch in which the chunk was resident, shifted by one; the last bit is set for the later chunk. 0 until
-    /// a chunk was found.
+    /// The cache's epoch in which the chunk was resident, shifted by one; the last bit is set for the later chunk.
+    /// 0 until a chunk was found.
     state: AtomicU64,
 }
 

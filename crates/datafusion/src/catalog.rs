@@ -66,8 +66,8 @@ impl PathTables {
         Err(error)
     }
 
-    /// Opens tables concurrently, and has them ready while `planning` asks for their paths. The planner retries those
-    /// that cannot be opened, and reports the reason.
+    /// Opens tables concurrently, and makes them available while `planning` looks up their paths. The planner
+    /// retries those that cannot be opened, and reports the reason.
     pub(crate) async fn opened_together<T>(
         &self,
         paths: BTreeSet<String>,

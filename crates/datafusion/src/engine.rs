@@ -308,7 +308,7 @@ pub struct PlannedQuery {
 }
 
 impl PlannedQuery {
-    /// Returns the columns of the result. While parameters are unbound, types that depend on theirs are guesses.
+    /// Returns the columns of the result. While parameters are unbound, types that depend on them are guesses.
     ///
     /// # Errors
     ///
@@ -369,7 +369,7 @@ impl PlannedQuery {
     ///
     /// # Errors
     ///
-    /// [`Error::Query`] if parameters are unbound, and all errors of planning.
+    /// [`Error::Query`] if parameters are unbound, and all planning errors.
     pub async fn run(&self) -> Result<SqlRows> {
         if self.has_parameters() {
             return Err(query_error("the query has parameters: prepare it, and bind values to them"));

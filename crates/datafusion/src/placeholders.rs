@@ -43,7 +43,8 @@ pub(crate) fn number_placeholders(sql: &str) -> Result<String> {
     Ok(numbered)
 }
 
-/// Returns whether a token begins with a question mark: operators that do are for types that are not supported here.
+/// Returns whether a token begins with a question mark: operators that do are only for types that are not
+/// supported here.
 fn is_placeholder(token: &Token) -> bool {
     match token {
         Token::Placeholder(text) => text == "?",

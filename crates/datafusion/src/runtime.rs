@@ -17,8 +17,8 @@ use crate::{
     spill::SpillFolder,
 };
 
-/// Divisor of the memory that yields the maximum bytes that all sort merges reserve, divided equally among threads.
-/// With DataFusion's 10 MB per thread, little memory would be left to sort with.
+/// All sort merges together reserve at most `1 / MERGE_DIVISOR` of the memory, divided equally among threads. With
+/// DataFusion's 10 MB per thread, little memory would be left to sort with.
 const MERGE_DIVISOR: usize = 4;
 
 /// Memory of a cache, and a temporary folder that is removed with this value.

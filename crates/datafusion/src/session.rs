@@ -278,7 +278,7 @@ impl SqlSession {
         Ok(SqlRows::new(self.rows(planned).await?, is_explanation, self.runtime.clone()))
     }
 
-    /// Plans a statement. The paths in it are opened concurrently, since the planner would ask for one table after
+    /// Plans a statement. The paths in it are opened concurrently, since the planner would open one table after
     /// another.
     async fn plan(&self, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
         let state = self.context.state();

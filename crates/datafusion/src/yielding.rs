@@ -3,7 +3,7 @@
 //! A join may work on one batch for minutes, since it multiplies rows. tokio cannot preempt a task, so signals,
 //! timers and other queries would have to wait. This planner changes plans with joins:
 //!
-//! - The plan runs in a task of its own ([`Yields::Task`]). The thread that reads rows only waits.
+//! - The plan runs in a separate task ([`Yields::Task`]). The thread that reads rows only waits.
 //! - Joins and their probe sides return to the runtime after a while ([`Yields::Slices`]).
 //! - Filters of joins, which are evaluated for a few thousand pairs of rows at a time, hand the other tasks of their
 //!   thread to another thread, and fail once the reader is gone ([`YieldingFilter`]).
@@ -189,7 +189,7 @@ struct YieldingExec {
 /// The way in which a node lets other tasks run.
 #[derive(Clone, Debug)]
 enum Yields {
-    /// The root of a plan: runs it in a task of its own, which is aborted when the stream is dropped.
+    /// The root of a plan: runs it in a separate task, which is aborted when the stream is dropped.
     Task(Arc<Readers>),
     /// A join or its probe side: its stream returns to the runtime after [`TASK_SLICE`].
     Slices,

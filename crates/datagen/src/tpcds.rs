@@ -54,7 +54,7 @@ pub(crate) const TABLES: [Table; 25] = [
     Table::DbgenVersion,
 ];
 
-/// Applies an expression to a table's Arrow generator, whatever its type.
+/// Applies an expression to a table's Arrow generator of any type.
 macro_rules! with_generator {
     ($table:expr, $with:ident) => {
         match $table {

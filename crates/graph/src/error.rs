@@ -150,7 +150,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// A later writer took over. Nothing of this commit is visible: make a new writer to continue.
+    /// A later writer took over. Nothing of this commit is visible: create a new writer to continue.
     #[error("{object}: the writer of epoch {epoch} is fenced by that of epoch {by}")]
     Fenced {
         /// Record of the log that holds the later epoch.

@@ -1,8 +1,8 @@
 //! Graphs in object storage.
 //!
 //! - [`graphar::Graph`] reads a graph in the GraphAr format, in a folder or an object store, and
-//!   [`graphar::GraphWriter`] writes one. Chunks are cached as whole columns, in the cache that scans use, so that a
-//!   column is decoded once for all readers, whatever they select.
+//!   [`graphar::GraphWriter`] writes one. Chunks are cached as whole columns, in the same cache as scans, so that
+//!   a column is decoded once for all readers, regardless of what they select.
 //! - [`store::GraphStore`] is a mutable graph: a [`store::StoreWriter`] commits, and each commit is a
 //!   [`store::Snapshot`] with lookups, scans and traversals.
 //!

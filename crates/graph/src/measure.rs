@@ -8,21 +8,21 @@ use crate::{
     store::{Access, EdgeRows, EdgeView, VertexView},
 };
 
-/// Reads as [`EdgeView::of`], without trying [`EdgeView::of_cached`] first.
+/// Reads like [`EdgeView::of`], without trying [`EdgeView::of_cached`] first.
 #[boxed]
 pub async fn edges_async(view: &EdgeView, direction: Direction, vertex: i64) -> Result<EdgeRows> {
     let gathered = view.gather(Access::Loading, direction, &[vertex]).await?;
     Ok(gathered.found.into())
 }
 
-/// Reads as [`EdgeView::expand`].
+/// Reads like [`EdgeView::expand`].
 #[boxed]
 pub async fn expand_async(view: &EdgeView, direction: Direction, vertices: &[i64]) -> Result<RecordBatch> {
     let gathered = view.gather(Access::Loading, direction, vertices).await?;
     view.expanded(gathered)
 }
 
-/// Reads as [`VertexView::take`], without trying [`VertexView::take_cached`] first.
+/// Reads like [`VertexView::take`], without trying [`VertexView::take_cached`] first.
 pub async fn take_async(view: &VertexView, indexes: &[i64]) -> Result<RecordBatch> {
     let columns = view.columns(Access::Loading, indexes).await?;
     view.answer(indexes, columns)

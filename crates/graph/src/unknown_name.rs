@@ -1,4 +1,4 @@
-//! Error of parsing a name that GraphAr does not have.
+//! Error of parsing a name that GraphAr does not define.
 
 /// GraphAr has no such file type, data type, cardinality or order. Correct the name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

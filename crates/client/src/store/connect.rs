@@ -22,7 +22,7 @@ const DEFAULT_REGION: &str = "us-east-1";
 /// Stores for the bucket at one node.
 #[derive(Clone, Debug)]
 pub struct NodeStores {
-    /// For single requests: fails at once, so that the next node is asked.
+    /// For single requests: fails immediately, so that the next node is tried.
     pub requests: Arc<dyn ObjectStore>,
     /// For multipart uploads, which stay on their node: may retry requests.
     pub uploads: Arc<dyn ObjectStore>,
@@ -37,17 +37,17 @@ pub trait NodeConnector: fmt::Debug + Send + Sync + 'static {
     /// Returns stores for the bucket at a node, without sending a request.
     fn connect(&self, address: &NodeAddress) -> Result<NodeStores>;
 
-    /// Asks a node to describe its cluster: the answer to `GET /?x-stylobate-cluster`. It also serves as a probe of
-    /// the node.
+    /// Requests the description of a node's cluster: the answer to `GET /?x-stylobate-cluster`. It also serves as
+    /// a probe of the node.
     async fn describe(&self, address: &NodeAddress) -> Result<Bytes>;
 }
 
 /// Connects to nodes with the credentials, region and options of an [`AmazonS3Builder`].
 ///
 /// Replaces the builder's endpoint, addressing style, retries and HTTP connector: nodes have their own addresses,
-/// their buckets are in the path, and a request that one node fails goes to the next. Nodes are reached by HTTPS, or
-/// by plain HTTP if the builder allows it. The builder's `timeout` applies to a whole answer of up to 64 MiB: slow
-/// readers need a long one.
+/// their buckets are in the path, and a request that fails at one node goes to the next. Nodes are reached by
+/// HTTPS, or by plain HTTP if the builder allows it. The builder's `timeout` applies to a whole answer of up to 64
+/// MiB: slow readers need a long one.
 #[derive(Clone)]
 pub struct S3Connector {
     builder: AmazonS3Builder,

@@ -1,5 +1,5 @@
-//! Distinguishes failures of a node, after which the next one is asked, from answers that another node would give
-//! too.
+//! Distinguishes failures of a node, after which the next one is tried, from answers that another node would also
+//! give.
 
 use std::{error::Error as StdError, io};
 
@@ -16,20 +16,20 @@ const STATUS: &str = "Server returned non-2xx status code: ";
 pub(super) enum NodeFailure {
     /// The node did nothing: there was no connection, or it refused the request for now.
     Refused,
-    /// It is unknown what the node did before it failed.
+    /// The node may have executed the request before it failed.
     Broken,
 }
 
 /// A fault in an answer that the node's client does not detect itself.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(super) enum NodeFault {
-    /// No answer, or no more of one, arrived in time.
+    /// No answer, or no further part of it, arrived in time.
     #[error("the node did not answer in time")]
     Late,
     /// The answer ended before its last byte.
     #[error("the answer of the node ended early")]
     Short,
-    /// No known node could be asked.
+    /// No known node can be queried.
     #[error("no node can be asked")]
     NoNode,
     /// The server returned an error status.

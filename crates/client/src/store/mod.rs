@@ -1,4 +1,5 @@
-//! An object store for one bucket over the nodes of a cluster, which asks the home of each stripe directly.
+//! An object store for one bucket over the nodes of a cluster, which sends requests directly to the home of each
+//! stripe.
 
 mod connect;
 mod description;
@@ -55,8 +56,8 @@ const CONCURRENT_DELETES: usize = 20;
 /// same way. A conditional write is repeated only if the failed node did nothing, since it could conflict with
 /// itself. A multipart upload stays on one node.
 ///
-/// The store asks the given nodes for the view of the cluster at the first request, every few seconds while the store
-/// is used, and after failures. If they are not in a cluster, the given nodes are the view.
+/// The store requests the view of the cluster from the given nodes at the first request, every few seconds while
+/// it is in use, and after failures. If they are not in a cluster, the given nodes are the view.
 ///
 /// ```no_run
 /// use object_store::{ObjectStoreExt, aws::AmazonS3Builder};

@@ -1,4 +1,4 @@
-//! The nodes known to a cluster store: their view, health and load, and the choice of the next one to ask.
+//! The nodes known to a cluster store: their view, health and load, and the choice of the next one to try.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,11 +33,11 @@ use crate::{
     view::ClusterView,
 };
 
-/// Number of times that all nodes are asked before a request fails.
+/// Number of times that all nodes are tried before a request fails.
 const ROUNDS: u32 = 3;
 /// Wait before the second round; each further wait is four times as long.
 const ROUND_BACKOFF: Duration = Duration::from_millis(100);
-/// Quantile of the times until nodes begin to answer reads, after which the next node is asked as well.
+/// Quantile of the times until nodes begin to answer reads, after which a read is also sent to the next node.
 const HEDGE_QUANTILE: f64 = 0.95;
 /// Maximum time for a node to describe its cluster.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,10 +48,10 @@ const MAX_PROBES: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterStoreOptions {
-    /// Time without an answer to a read, or without progress of one, after which the next node is asked; doubles each
-    /// time that all nodes have failed. Default: 10 s.
+    /// Time without an answer to a read, or without progress of one, after which the next node is tried; doubles
+    /// each time that all nodes have failed. Default: 10 s.
     pub answer_timeout: Duration,
-    /// Time after which a store in use asks for the view again; after a failure, it asks at once. Default: 5 s.
+    /// Interval at which a store in use refreshes the view; after a failure, it does so immediately. Default: 5 s.
     pub refresh_interval: Duration,
 }
 
@@ -62,7 +62,7 @@ impl Default for ClusterStoreOptions {
 }
 
 impl ClusterStoreOptions {
-    /// Sets the time without an answer after which the next node is asked. Default: 10 s.
+    /// Sets the time without an answer after which the next node is tried. Default: 10 s.
     pub fn with_answer_timeout(self, answer_timeout: Duration) -> Self {
         Self { answer_timeout, ..self }
     }
@@ -103,11 +103,11 @@ struct PoolSnapshot {
     up: u64,
     /// The nodes of the view, and the given ones.
     nodes: BTreeMap<NodeAddress, Arc<NodeClient>>,
-    /// Nodes that are not ranked, to be asked after all others; those that are down come last.
+    /// Unranked nodes, tried after all others; those that are down come last.
     last_resorts: Vec<Arc<NodeClient>>,
 }
 
-/// The nodes that a store knows.
+/// The nodes known to a store.
 #[derive(Debug)]
 pub(super) struct NodePool {
     connector: Arc<dyn NodeConnector>,
@@ -125,7 +125,7 @@ pub(super) struct NodePool {
 struct RefreshSchedule {
     due: Instant,
     is_running: bool,
-    /// Number of refreshes so far, which rotates the node to ask.
+    /// Number of refreshes so far, which rotates the node to query.
     count: usize,
 }
 
@@ -169,7 +169,7 @@ impl NodePool {
         self.known().view.clone()
     }
 
-    /// Returns the number of nodes that can be asked.
+    /// Returns the number of nodes that can be tried.
     pub(super) fn len(&self) -> usize {
         self.known().nodes.len()
     }
@@ -246,7 +246,7 @@ impl NodePool {
     /// not among those `tried`.
     ///
     /// The first node decides: an error that is its answer counts at once, but one from the other node only means
-    /// that the hedge failed. That node is asked again in its turn.
+    /// that the hedge failed. That node is tried again in its turn.
     async fn ask_hedged<T, F>(
         self: &Arc<Self>,
         key: StripeKey,
@@ -289,7 +289,7 @@ impl NodePool {
         answer.map(|answer| (answer, request))
     }
 
-    /// Begins a request for a stripe, or for a listing that is placed like it, at a node not to be avoided.
+    /// Begins a request for a stripe, or for a listing that is placed like it, at a node that is not in `avoid`.
     pub(super) async fn begin(
         self: &Arc<Self>,
         key: StripeKey,
@@ -304,7 +304,7 @@ impl NodePool {
         timeout(limit, answer).await.unwrap_or_else(|_| Err(NodeFault::Late.into()))
     }
 
-    /// Returns the node to ask next for a stripe.
+    /// Returns the next node to try for a stripe.
     fn candidate(&self, key: StripeKey, tried: &[NodeAddress]) -> Option<Arc<NodeClient>> {
         let known = self.known();
         if tried.is_empty()
@@ -357,7 +357,7 @@ impl NodePool {
         self.refresh_if_due();
     }
 
-    /// Asks the given nodes for the view until one of them answers.
+    /// Requests the view from the given nodes until one of them answers.
     async fn ask_for_first_view(&self) {
         let known = self.known();
         let mut answers: FuturesUnordered<_> =
@@ -403,7 +403,7 @@ impl NodePool {
         }
     }
 
-    /// Asks a node to describe its cluster. Returns `None` if it fails or refuses.
+    /// Requests the description of a node's cluster. Returns `None` if the node fails or refuses.
     async fn describe(&self, node: &NodeClient) -> Option<ClusterDescription> {
         let sent = Instant::now();
         let answer = timeout(DESCRIBE_TIMEOUT, self.connector.describe(&node.address)).await;

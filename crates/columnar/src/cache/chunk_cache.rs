@@ -1,4 +1,5 @@
-//! The cache of decoded chunks and parsed metadata, weighed in bytes. Concurrent requests make an entry once.
+//! The cache of decoded chunks and parsed metadata, weighed in bytes. Concurrent requests for an entry compute it
+//! only once.
 //!
 //! Keys contain the version of an object, so that no entry is ever stale; entries of old versions are no longer
 //! requested, and are evicted first.
@@ -74,7 +75,7 @@ pub(crate) struct IndexKey {
 #[derive(Clone, Debug)]
 struct EntryWeighter;
 
-/// Bytes of an entry besides its value.
+/// Overhead of an entry besides its value, in bytes.
 const ENTRY: u64 = 256;
 
 impl Weighter<ChunkKey, Chunk> for EntryWeighter {
@@ -147,13 +148,13 @@ pub(crate) struct ChunkCache {
     pruned_strides: AtomicU64,
 }
 
-/// A chunk, or the guard to make it: other tasks wait until the guard is published or dropped.
+/// A chunk, or the guard to decode it: other tasks wait until the guard is published or dropped.
 pub(crate) enum ChunkLookup<'a> {
     Chunk(Chunk),
     Missing(DecodeGuard<'a>),
 }
 
-/// The exclusive right to make a chunk, and the duty to publish it.
+/// The exclusive right to decode a chunk, and the obligation to publish it.
 pub(crate) struct DecodeGuard<'a> {
     cache: &'a GrantedCache<ChunkKey, Chunk, EvictionObserver>,
     key: ChunkKey,
@@ -203,7 +204,7 @@ impl ChunkCache {
         }
     }
 
-    /// Returns the chunk, waiting for a task that makes it, or the guard to make it.
+    /// Returns the chunk, waiting for a task that is decoding it, or the guard to decode it.
     ///
     /// A task that holds several guards must take them in the order of their columns, which prevents deadlocks.
     pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> ChunkLookup<'_> {
@@ -235,7 +236,7 @@ impl ChunkCache {
         Some(chunks)
     }
 
-    /// Returns the chunk of a column, which is then remembered in `recent`, or the guard to make it.
+    /// Returns the chunk of a column, which is then remembered in `recent`, or the guard to decode it.
     pub(crate) async fn find(
         &self,
         recent: &RecentChunks,
@@ -275,7 +276,8 @@ impl ChunkCache {
         *columns.entry((name.to_owned(), data_type.clone())).or_insert(next)
     }
 
-    /// Returns the metadata of a version, made by `make` unless it is cached or another task makes it.
+    /// Returns the metadata of a version, computing it with `make` unless it is cached or another task is
+    /// computing it.
     pub(crate) async fn file<E>(
         &self,
         object: ObjectHash,
@@ -297,12 +299,12 @@ impl ChunkCache {
         }
     }
 
-    /// Returns whether chunks of this many bytes together ever fit.
+    /// Returns whether chunks of this total size can ever fit.
     pub(crate) fn may_hold(&self, bytes: u64) -> bool {
         bytes <= self.limit
     }
 
-    /// Returns whether a chunk is cached or being made.
+    /// Returns whether a chunk is cached or being decoded.
     pub(crate) fn has(&self, key: &ChunkKey) -> bool {
         self.chunks.contains(key)
     }

@@ -46,7 +46,7 @@ pub struct ColumnsUse {
     pub files: u64,
     /// Cached columns.
     pub columns: u64,
-    /// Bytes of these.
+    /// Their size in bytes.
     pub bytes: u64,
     /// Hits; some are lost if several threads count at once.
     pub hits: u64,

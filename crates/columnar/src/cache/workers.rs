@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::{Error, Result, parallel::decode_threads::run_on_decode_thread, parquet::DecodeScratch};
 
-/// Queues of decode jobs, at most `threads` running per runtime. A thread takes jobs until none is left, so a scan costs
-/// few wake-ups. Cheap to clone.
+/// Queues of decode jobs, at most `threads` running per runtime. A thread takes jobs until none is left, so a scan
+/// costs few wake-ups. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DecodeWorkers {
     threads: usize,

@@ -1,5 +1,5 @@
-//! Comma-separated values after RFC 4180, or with another delimiter. A null is an empty field and an empty string is
-//! `""`, which keeps the two apart; lists, maps and structs are JSON texts.
+//! Comma-separated values according to RFC 4180, or with another delimiter. A null is an empty field and an empty
+//! string is `""`, so that the two can be distinguished; lists, maps and structs are JSON.
 
 use std::{
     fmt,
@@ -214,7 +214,7 @@ fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Appends a text as a field, quoted if it would otherwise be misread.
+/// Appends a string as a field, quoted if it would otherwise be misread.
 fn push_quoted(out: &mut String, field: &str, delimiter: u8) {
     let needs_quotes = |byte: u8| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
     // Readers drop an unquoted byte order mark at the start of a file.

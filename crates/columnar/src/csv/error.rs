@@ -44,7 +44,7 @@ pub enum CsvError {
         column: String,
     },
 
-    /// A record has another number of fields than the header, or is not UTF-8. Correct the file.
+    /// A record has a different number of fields than the header, or is not UTF-8. Correct the file.
     #[error("row {row}: {reason}")]
     Row {
         /// The row, from 0.
@@ -62,7 +62,7 @@ pub enum CsvError {
         source: ArrowError,
     },
 
-    /// The columns do not make a batch: one that may have no nulls has some.
+    /// The columns do not form a batch: a non-nullable one has nulls.
     #[error(transparent)]
     Batch(ArrowError),
 }

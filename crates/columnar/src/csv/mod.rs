@@ -1,6 +1,7 @@
-//! Comma-separated values after RFC 4180: one tokenizer, a reader of columns whose types are known, and an encoder.
+//! Comma-separated values according to RFC 4180: one tokenizer, a reader of columns whose types are known, and an
+//! encoder.
 //!
-//! Everywhere an empty field is null, and `""` an empty string.
+//! An empty field is always null, and `""` an empty string.
 
 mod encoder;
 mod error;

@@ -1,5 +1,5 @@
-//! Reads comma-separated values as [`CsvEncoder`](crate::CsvEncoder) writes them: an empty field is null, and an empty
-//! field in quotes an empty string. Readers that do not tell the two apart lose data.
+//! Reads comma-separated values as [`CsvEncoder`](crate::CsvEncoder) writes them: an empty field is null, and an
+//! empty field in quotes an empty string. Readers that do not distinguish the two lose data.
 
 use std::{io::Read, sync::Arc};
 
@@ -40,7 +40,7 @@ impl<R: Read> CsvReader<R> {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::new`], and [`CsvError::Delimiter`].
+    /// Same as [`Self::new`], and [`CsvError::Delimiter`].
     pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, CsvError> {
         let dialect = CsvDialect { max_record_bytes: usize::MAX, ..CsvDialect::with_delimiter(delimiter) };
         dialect.check().map_err(|reason| CsvError::Delimiter { reason })?;
@@ -104,7 +104,7 @@ impl<R: Read> CsvReader<R> {
     /// # Errors
     ///
     /// [`CsvError::Read`] and [`CsvError::Syntax`]; [`CsvError::Row`] for a record that does not match the header,
-    /// [`CsvError::Value`] for a value of another type, [`CsvError::Batch`] for nulls in a column that may have none.
+    /// [`CsvError::Value`] for a value of another type, [`CsvError::Batch`] for nulls in a non-nullable column.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, CsvError> {
         let mut rows = 0;
         while rows < self.batch_rows && self.records.next()? {

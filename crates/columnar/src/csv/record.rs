@@ -18,7 +18,7 @@ pub(crate) struct CsvDialect {
     pub(crate) delimiter: u8,
     /// `None`: quotes have no meaning.
     pub(crate) quote: Option<u8>,
-    /// Within quotes, escapes the next byte. A doubled quote is always an escaped quote, too.
+    /// Within quotes, escapes the next byte. A doubled quote is always an escaped quote as well.
     pub(crate) escape: Option<u8>,
     /// Maximum bytes of the fields of one record.
     pub(crate) max_record_bytes: usize,

@@ -37,9 +37,9 @@ const PIECE: u64 = 4 << 20;
 
 /// Reads the number of rows of a file and the columns of these names; `None` for a column that the file lacks.
 ///
-/// The text and the parsed columns count as memory of a decode. If memory does not suffice for the whole text, it is
-/// read in pieces while it is parsed, which takes more requests. The parsed columns are whole in any case, and caches
-/// shrink to make room for them.
+/// The text and the parsed columns count as memory of a decode. If memory does not suffice for the whole text, it
+/// is read in pieces while it is parsed, which takes more requests. The parsed columns are whole in both cases,
+/// and caches shrink to make room for them.
 pub(crate) async fn read(
     cache: &Cache,
     object: &OpenObject,
@@ -70,7 +70,7 @@ pub(crate) async fn read(
     run_blocking(move || trace.enter(parse)).await?
 }
 
-/// Memory reserved for a text while it is parsed.
+/// Memory reserved for text while it is parsed.
 #[derive(Debug)]
 struct TextParseMemory {
     cache: Cache,
@@ -163,7 +163,7 @@ impl Read for TextObjectReader {
     }
 }
 
-/// Parses a text. Returns an error if a parser of another crate panics.
+/// Parses text. Returns an error if a parser of another crate panics.
 fn parse_guarded(
     kind: TextKind,
     text: impl BufRead,

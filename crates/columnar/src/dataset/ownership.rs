@@ -1,6 +1,7 @@
 //! Recognizes the files of a folder that an earlier data set write created, and that the next one may remove.
 //!
-//! Such a file has a name of the form that writes give, and a footer with the mark and the name of this library.
+//! Such a file has a name of the form that writes generate, and a footer with the mark and the name of this
+//! library.
 
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::{FileSet, FoundFile};
@@ -64,7 +65,7 @@ async fn is_own(set: &FileSet, file: &FoundFile) -> Result<bool> {
     }
 }
 
-/// Returns the extension of a file whose name has the form that a data set write gives; `None` for others.
+/// Returns the extension of a file whose name has the form that a data set write generates; `None` for others.
 fn extension_of_part(name: &str) -> Option<&str> {
     let folders = folder_of(name);
     if !folders.trim_end_matches('/').split('/').all(|folder| folder.is_empty() || folder.contains('=')) {

@@ -1,4 +1,4 @@
-//! Partitions rows by the values of columns into folders, named as by Hive.
+//! Partitions rows by the values of columns into folders, named as in Hive.
 //!
 //! ```text
 //! key=value/key=value/     percent-encoded; null is __HIVE_DEFAULT_PARTITION__; timestamps with a zone are in UTC
@@ -206,7 +206,7 @@ fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<S
         let value = if text.is_null(0) {
             NULL.to_owned()
         } else if text.value(0) == NULL {
-            // Escaped, so that readers do not take the text for null.
+            // Escaped, so that readers do not mistake the string for null.
             format!("%5F{}", NULL.get(1..).unwrap_or_default())
         } else {
             utf8_percent_encode(text.value(0), ENCODED).to_string()
@@ -219,7 +219,7 @@ fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<S
     Ok(folder)
 }
 
-/// Returns values as the texts of their folders.
+/// Returns values as strings for folder names.
 ///
 /// Timestamps with a zone are written in UTC: the offset of another zone may have seconds, which its text would lose.
 fn texts_of(values: ArrayRef) -> Result<ArrayRef, ArrowError> {

@@ -43,7 +43,7 @@ impl TableOutput {
         Ok(Self::File(TableWriter::new(sink, name, schema, options)?))
     }
 
-    /// Returns the rows accepted so far.
+    /// Returns the number of rows accepted so far.
     pub fn rows(&self) -> u64 {
         match self {
             Self::File(writer) => writer.rows(),
@@ -51,7 +51,7 @@ impl TableOutput {
         }
     }
 
-    /// Returns the bytes passed to files so far.
+    /// Returns the number of bytes passed to files so far.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::File(writer) => writer.bytes(),
@@ -68,7 +68,8 @@ impl TableOutput {
         }
     }
 
-    /// Writes the rest, and gives the files their names. Lists the files of a data set, but not a single file.
+    /// Writes the rest, and publishes the files under their names. Lists the files of a data set, but not a single
+    /// file.
     #[boxed]
     pub async fn finish(self) -> Result<WrittenDataset> {
         match self {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{Error, FileOptions, Result, TableWriter, Written, file::promised, kernels::weight::weight};
 
-/// Maximum open files; each has memory of its own besides its encoded columns.
+/// Maximum open files; each needs memory besides its encoded columns.
 const MAX_OPEN: usize = 64;
 /// Approximate minimum memory of a file: with less memory, fewer are open.
 const MIN_MEMORY: usize = 4 << 20;
@@ -103,9 +103,9 @@ pub struct WrittenDataset {
 }
 
 impl DatasetWriter {
-    /// Creates a writer of files below `base` with the columns of `schema`. `name` names the folder in errors. Must be
-    /// used within a tokio runtime. Fails if there are files and the mode is [`DatasetMode::Error`], or if the format is
-    /// neither Parquet nor ORC.
+    /// Creates a writer of files below `base` with the columns of `schema`. `name` names the folder in errors.
+    /// Must be used within a tokio runtime. Fails if there are files and the mode is [`DatasetMode::Error`], or if
+    /// the format is neither Parquet nor ORC.
     #[boxed]
     pub async fn create(
         sinks: Sinks,
@@ -162,7 +162,7 @@ impl DatasetWriter {
         self.rows
     }
 
-    /// Returns the bytes passed to files so far.
+    /// Returns the number of bytes passed to files so far.
     pub fn bytes(&self) -> u64 {
         self.written.bytes + self.open.values().map(|open| open.writer.bytes()).sum::<u64>()
     }
@@ -344,7 +344,7 @@ async fn replaced_files(set: &FileSet, mode: DatasetMode, folders: &HashSet<&str
     own_files(set, found).await
 }
 
-/// Returns the bytes of rows that are written at a time, so that files end near their size.
+/// Returns the number of bytes of rows to write at a time, so that files end near their size.
 fn at_once(max_file_size: Option<u64>) -> usize {
     let share = max_file_size.map_or(u64::MAX, |size| (size / SHARE).max(1));
     usize::try_from(share).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Checks batches against the schema of a file that is written.
+//! Checks batches against the schema of a file that is being written.
 
 use arrow::{
     array::{Array, RecordBatch},

@@ -216,8 +216,8 @@ pub(crate) fn widened(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Opti
     met(a, b, unit).and_then(|data_type| decided(&data_type))
 }
 
-/// A placeholder for signed integers together with `UInt64`: they become [`WHOLE`], unless floating-point or decimal types
-/// of later files hold all of them. No file has this type.
+/// A placeholder for signed integers together with `UInt64`: they become [`WHOLE`], unless floating-point or
+/// decimal types of later files hold all of them. No file has this type.
 const MIXED_WHOLE: DataType = DataType::FixedSizeBinary(-1);
 /// The type of signed integers together with `UInt64`.
 const WHOLE: DataType = DataType::Decimal128(20, 0);

@@ -43,7 +43,7 @@ impl ColumnChunkIndex {
 }
 
 impl RowGroupSubset {
-    /// Returns the bytes to read.
+    /// Returns the number of bytes to read.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.bytes(),
@@ -52,7 +52,7 @@ impl RowGroupSubset {
         }
     }
 
-    /// Returns the bytes that reading and decoding hold.
+    /// Returns the memory that reading and decoding take, in bytes.
     pub(crate) fn working_bytes(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.bytes(),

@@ -89,7 +89,8 @@ pub struct ColumnInspection {
     pub chunks: u64,
     /// Number of parts in which all of its values are in a dictionary.
     pub dictionary_chunks: u64,
-    /// Number of parts in which some, or possibly all, of its values are in a dictionary: some files do not say.
+    /// Number of parts in which some, or possibly all, of its values are in a dictionary: some files do not record
+    /// it.
     pub partly_dictionary_chunks: u64,
     /// Bytes in the file.
     pub compressed_size: u64,
@@ -164,7 +165,7 @@ pub struct ChunkInspection {
     pub indexed: bool,
     /// Set if it has a bloom filter.
     pub bloom_filter: bool,
-    /// Ranges in the file; none if it is in another file. In Parquet, a dictionary page without an offset of its own
+    /// Ranges in the file; none if it is in another file. In Parquet, a dictionary page without its own offset
     /// counts as data, and a bloom filter without a length is left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extents: Vec<FileExtent>,

@@ -318,8 +318,8 @@ fn one(data: &[u8], width: u8, index: usize) -> u32 {
     (u64::from_le_bytes(bytes) >> (bit % 8) & ((1_u64 << width) - 1)) as u32
 }
 
-/// Widens the codes of a dictionary array. Returns it as it is if its codes have that width, and `None` if they are
-/// wider or of another type.
+/// Widens the codes of a dictionary array. Returns it unchanged if its codes have that width, and `None` if they
+/// are wider or of another type.
 pub(crate) fn widened(array: &ArrayRef, width: CodeWidth) -> Option<ArrayRef> {
     fn widen<F: DictionaryCode + Into<T>, T: DictionaryCode>(from: &DictionaryArray<F::Key>) -> ArrayRef {
         let codes: Vec<T> = from.keys().values().iter().map(|code| (*code).into()).collect();

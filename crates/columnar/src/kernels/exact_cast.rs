@@ -68,7 +68,7 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
                 Err(_) => common_cast(&take(coded.values(), coded.keys(), None)?, to),
             }
         }
-        // In one step arrow would copy the integers of timestamps and dates, whatever their unit.
+        // In one step, arrow would copy the integers of timestamps and dates regardless of their unit.
         (_, Dictionary(_, values)) => cast_with_options(&common_cast(array, values)?, to, &EXACT),
         (Date32, Timestamp(..)) => {
             let days = cast_with_options(array, &Timestamp(TimeUnit::Second, None), &EXACT)?;
@@ -82,8 +82,8 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
     }
 }
 
-/// Returns `true` if arrow's cast between two types can drop digits or the time of day, or make a boolean of a number
-/// other than 0 and 1.
+/// Returns `true` if arrow's cast between two types can drop digits or the time of day, or turn a number other
+/// than 0 and 1 into a boolean.
 fn may_round(from: &DataType, to: &DataType) -> bool {
     let to_date = matches!(to, DataType::Date32 | DataType::Date64);
     from.is_floating() && (to.is_integer() || to.is_decimal())
@@ -139,7 +139,7 @@ fn lists<O: OffsetSizeTrait>(array: &GenericListArray<O>, item: &FieldRef) -> Re
     Ok(Arc::new(GenericListArray::try_new(item.clone(), offsets, values, array.nulls().cloned())?))
 }
 
-/// Casts keys and values of maps by their position, whatever their names.
+/// Casts keys and values of maps by position, regardless of their names.
 fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, ArrowError> {
     let DataType::Struct(fields) = entries.data_type() else {
         return Err(ArrowError::CastError("a map without entries".to_owned()));
@@ -158,8 +158,8 @@ fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, 
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, array.nulls().cloned(), sorted)?))
 }
 
-/// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, an integer without an equal
-/// floating-point number, or a text with more fractional digits than the type has.
+/// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, an integer without an
+/// equal floating-point number, or a string with more fractional digits than the type has.
 fn loss_reason(array: &ArrayRef, to: &DataType) -> Option<String> {
     use DataType::{Duration, Float64, Int64, Timestamp, UInt64};
 
@@ -200,10 +200,11 @@ fn fraction(array: &ArrayRef, unit: TimeUnit, to: TimeUnit) -> Option<i64> {
     numbers.as_primitive::<Int64Type>().iter().flatten().find(|value| value % each != 0)
 }
 
-/// Casts decimals to the nearest floating-point numbers. Fails if one of them shows other digits. Arrow's own cast divides
-/// by a power of ten that it rounded before, and so misses the nearest number of some decimals.
+/// Casts decimals to the nearest floating-point numbers. Fails if one of them prints different digits. Arrow's own
+/// cast divides by a power of ten that is already rounded, and so misses the nearest number for some decimals.
 fn decimals_as_floats(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    /// All decimals of so few digits survive, and the quotient of two exact numbers is the nearest.
+    /// Smaller dividends are exact: all decimals of this few digits survive, and the quotient of two exact numbers
+    /// is the nearest.
     const EXACT_DIVIDENDS: i128 = 10_i128.pow(f64::DIGITS);
     const MAX_EXACT_POWER: i8 = 22;
 
@@ -240,7 +241,7 @@ fn decimals_as_floats(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(floats.finish()))
 }
 
-/// Parses a decimal as the nearest floating-point number. Fails if that shows other digits.
+/// Parses a decimal as the nearest floating-point number. Fails if that prints different digits.
 fn exact_float(text: &str) -> Result<f64, ArrowError> {
     let inexact = || ArrowError::CastError(no_float(text));
     let nearest: f64 = text.parse().map_err(|_| inexact())?;
@@ -248,7 +249,7 @@ fn exact_float(text: &str) -> Result<f64, ArrowError> {
     is_exact.then_some(nearest).ok_or_else(inexact)
 }
 
-/// Returns the reason if a text has more fractional digits than a type of numbers or times.
+/// Returns the reason if a string has more fractional digits than a type of numbers or times.
 fn text_with_fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     let digits = fractional_digits(to)?;
     let texts = cast(array, &DataType::Utf8).ok()?;

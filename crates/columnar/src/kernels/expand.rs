@@ -109,7 +109,7 @@ fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Opti
     }
 }
 
-/// Expands rows to strings or bytes with 32-bit offsets, whatever the offsets of the dictionary's values.
+/// Expands rows to strings or bytes with 32-bit offsets, regardless of the offsets of the dictionary's values.
 fn expanded<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     array: &DictionaryArray<K>,
     offsets: &[O],

@@ -63,7 +63,7 @@ pub(crate) struct InternerScratch {
 }
 
 impl InternerScratch {
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.spans.capacity() * size_of::<(u32, u32)>() + self.table.memory()
     }
@@ -124,7 +124,7 @@ impl ValueInterner {
         self.bytes.get(start..start + length as usize).unwrap_or_default()
     }
 
-    /// Returns the bytes of all values in a file, prefixes included.
+    /// Returns the size of all values in a file, in bytes, prefixes included.
     pub(crate) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
@@ -156,7 +156,7 @@ impl ValueInterner {
         }
     }
 
-    /// Returns the bytes in memory. They depend only on the values and their order.
+    /// Returns the memory in use, in bytes. It depends only on the values and their order.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.spans.len() * size_of::<(u32, u32)>() + self.table.memory()
     }

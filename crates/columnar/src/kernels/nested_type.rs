@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, FieldRef};
 
-/// Returns whether a type, or one that it contains, passes a test. Types of unions are not looked at.
+/// Returns whether a type, or one that it contains, passes a test. Union types are not searched.
 pub(crate) fn contains_type(data_type: &DataType, passes: fn(&DataType) -> bool) -> bool {
     let of_field = |field: &FieldRef| contains_type(field.data_type(), passes);
     match data_type {

@@ -1,4 +1,4 @@
-//! Arrays of strings or bytes, whatever their type.
+//! Arrays of strings or bytes, of any Arrow type.
 
 /// Runs `$body` with the array, whose values are `AsRef<[u8]>`, or the given arms for other types.
 macro_rules! downcast_texts {

@@ -9,17 +9,17 @@ use arrow::{
 /// Bytes that a view stores inline; longer values lie in a buffer.
 const INLINE: usize = 12;
 
-/// Returns the bytes of all rows of a batch.
+/// Returns the size in bytes of all rows of a batch.
 pub(crate) fn weight(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(weight_of).sum()
 }
 
-/// Returns the bytes of all rows of an array.
+/// Returns the size in bytes of all rows of an array.
 pub(crate) fn weight_of(array: &ArrayRef) -> usize {
     of(&array.to_data(), true)
 }
 
-/// Returns the bytes of all rows of a batch, without those of dictionaries that they refer to.
+/// Returns the size in bytes of all rows of a batch, without the dictionaries that they refer to.
 pub(crate) fn weight_of_rows(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|array| of(&array.to_data(), false)).sum()
 }

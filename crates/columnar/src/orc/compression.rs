@@ -68,8 +68,8 @@ impl OrcCodec {
         self.block
     }
 
-    /// Decompresses one chunk into `room` from `at` on, which grows as needed; returns the number of bytes. The rest of
-    /// `room` is unspecified.
+    /// Decompresses one chunk into `room` starting at `at`; `room` grows as needed. Returns the number of bytes.
+    /// The rest of `room` is unspecified.
     pub(super) fn decompress(
         self,
         chunk: &[u8],
@@ -122,7 +122,7 @@ impl OrcCodec {
     }
 }
 
-/// Returns `len` bytes of `room` from `at` on.
+/// Returns `len` bytes of `room` starting at `at`.
 pub(super) fn space(room: &mut Vec<u8>, at: usize, len: usize) -> &mut [u8] {
     let end = at.saturating_add(len);
     if room.len() < end {
@@ -132,7 +132,7 @@ pub(super) fn space(room: &mut Vec<u8>, at: usize, len: usize) -> &mut [u8] {
 }
 
 thread_local! {
-    /// Reused by this thread for the next chunk: creating it takes longer than many a chunk does.
+    /// Reused by this thread for the next chunk: creating it often takes longer than decompressing a chunk.
     static MEMORY: RefCell<OrcDecompressorCache> = RefCell::default();
 }
 

@@ -125,7 +125,7 @@ impl OrcFile {
         self.tail.stripes.len()
     }
 
-    /// Returns the rows of a stripe; 0 if there is no such stripe.
+    /// Returns the number of rows in a stripe; 0 if there is no such stripe.
     pub(crate) fn stripe_rows(&self, stripe: usize) -> u64 {
         self.tail.stripes.get(stripe).map_or(0, |location| location.rows)
     }
@@ -150,7 +150,7 @@ impl OrcFile {
         OrcStatistics::new(&self.tail, stripes)
     }
 
-    /// Returns the bytes of the object that [`read`](Self::read) would request; or all bytes of the stripe if its
+    /// Returns the number of bytes that [`read`](Self::read) would request, or that of the whole stripe if its
     /// footer has not been read yet.
     pub(crate) fn estimated_bytes(&self, stripe: usize, fields: &[ProjectedColumn]) -> u64 {
         let Some(location) = self.tail.stripes.get(stripe) else { return 0 };
@@ -231,7 +231,7 @@ impl OrcFile {
         }
     }
 
-    /// Reads the streams that the columns need, merging near ones, and first the stripe's footer unless it is known.
+    /// Reads the stripe's footer unless it is known, then the streams that the columns need, merging nearby ones.
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
@@ -351,9 +351,9 @@ impl OrcFile {
     }
 }
 
-/// Estimates the memory of streams of `read` bytes that hold at least `texts` bytes of texts.
+/// Estimates the memory of streams of `read` bytes that hold at least `texts` bytes of strings.
 fn grown(read: u64, texts: u64) -> u64 {
-    // Streams are compressed; only of texts the decompressed size is known.
+    // Streams are compressed; the decompressed size is known only for strings.
     const GROWN: u64 = 4;
     read.saturating_mul(GROWN).max(read.saturating_add(texts))
 }

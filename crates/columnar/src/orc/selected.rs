@@ -40,7 +40,7 @@ pub(crate) struct SelectedRowGroups {
     streams: Vec<SelectedStream>,
     /// Ranges of the object.
     ranges: Vec<Range<u64>>,
-    /// Approximate bytes of the texts in the row groups.
+    /// Approximate bytes of the strings in the row groups.
     texts: u64,
     read: Vec<Bytes>,
 }
@@ -57,12 +57,13 @@ struct SelectedStream {
 }
 
 impl SelectedRowGroups {
-    /// Returns the bytes that have to be read.
+    /// Returns the number of bytes to read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Returns the bytes that reading and decoding will hold: all rows are decoded before the first is returned.
+    /// Returns the memory that reading and decoding will take, in bytes: all rows are decoded before the first is
+    /// returned.
     pub(crate) fn working_bytes(&self) -> u64 {
         grown(self.bytes(), self.texts)
     }

@@ -91,8 +91,8 @@ impl OrcStreamReader {
         }
     }
 
-    /// Creates a reader at a position; `bytes` are those of the stream from `start` on. Skipping values of the run is
-    /// left to run decoders.
+    /// Creates a reader at a position; `bytes` are those of the stream starting at `start`. Skipping values of the
+    /// run is left to run decoders.
     pub(super) fn at(
         bytes: &Bytes,
         start: u64,
@@ -121,7 +121,7 @@ impl OrcStreamReader {
         Ok(stream)
     }
 
-    /// Checks that the position is not within a varint, whose rest would be taken for another.
+    /// Checks that the position is not within a varint, whose remainder would be decoded as another one.
     pub(super) fn at_a_varint(self) -> Result<Self, OrcReadError> {
         match self.last {
             Some(last) if last & 0x80 != 0 => {

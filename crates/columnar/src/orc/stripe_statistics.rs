@@ -30,7 +30,7 @@ pub(super) struct StatisticsTrust {
 
 /// Writer number of the C++ library.
 pub(super) const CPP_WRITER: u32 = 1;
-/// Releases of the C++ library that hash integers in their own way, as those do that do not state their version.
+/// Releases of the C++ library that hash integers differently, as do those that do not state their version.
 const OTHER_HASHES: [&str; 13] = [
     "1.6.0", "1.6.1", "1.6.2", "1.6.3", "1.6.4", "1.6.5", "1.6.6", "1.6.7", "1.6.8", "1.6.9", "1.6.10",
     "1.6.11", "1.7.0",

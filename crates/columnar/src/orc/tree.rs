@@ -33,7 +33,7 @@ pub(super) struct OrcType {
     /// Names from the top down, separated by dots.
     pub(super) path: Arc<str>,
     pub(super) kind: OrcTypeKind,
-    /// Maximum characters of a text, if the file has a limit.
+    /// Maximum characters of a string, if the file has a limit.
     length: Option<u32>,
     /// Attributes of the column's type in the file.
     attributes: Arc<HashMap<String, String>>,
@@ -71,7 +71,8 @@ pub(super) enum OrcTypeKind {
 
 impl OrcType {
     /// Builds the tree below the root, which must be a struct. `unit` returns the unit of a column's timestamps,
-    /// `short_decimals` tells whether decimals of up to 18 digits are stored as integers, `calendar` is that of dates.
+    /// `short_decimals` is set if decimals of up to 18 digits are stored as integers, and `calendar` is that of
+    /// dates.
     pub(super) fn root(
         types: &[proto::Type],
         unit: impl Fn(u32) -> TimeUnit,

@@ -1,6 +1,6 @@
 //! A LIFO pool of decode threads: the thread that became idle last has a warm allocator and warm processor caches.
 //!
-//! tokio's blocking pool rotates through its threads. Each thread allocates from memory of its own, so a scan that
+//! tokio's blocking pool rotates through its threads. Each thread allocates from its own memory, so a scan that
 //! decodes on one thread at a time would touch the memory of all of them.
 
 use std::{
@@ -18,7 +18,7 @@ pub(crate) type DecodeWork = Box<dyn FnOnce() + Send>;
 
 /// Idle time after which a thread exits.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of threads, far above the number of processors: scans that run side by side have threads each.
+/// Maximum number of threads, far above the number of processors: concurrent scans each have their own threads.
 const MAX_THREADS: usize = 256;
 
 /// The pool of this process; replaced in a forked child.
@@ -28,7 +28,7 @@ static THREADS: ArcSwapOption<DecodeThreads> = ArcSwapOption::const_empty();
 ///
 /// # Errors
 ///
-/// The work, if all threads are busy and another one would be too many, or the system refuses it.
+/// The work itself, if all threads are busy and their maximum number is reached, or the system refuses a new one.
 pub(crate) fn run_on_decode_thread(work: DecodeWork) -> Result<(), DecodeWork> {
     DecodeThreads::of_this_process().run(work)
 }
@@ -43,7 +43,7 @@ struct DecodeThreads {
 struct DecodeThreadsState {
     /// A stack: the thread that became idle last is on top.
     idle: Vec<IdleThread>,
-    /// Number of all threads, also of busy ones.
+    /// Number of all threads, including busy ones.
     count: usize,
 }
 

@@ -124,7 +124,7 @@ pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
     Some(data.all(|stats| is_dictionary_encoding(stats.encoding)))
 }
 
-/// Returns whether the list of encodings leaves no other encoding for data pages than a dictionary's. Writers of
+/// Returns whether the list of encodings leaves only dictionary encodings for data pages. Writers of
 /// `PLAIN_DICTIONARY` also use it for the dictionary page, so `PLAIN` would be the encoding of values.
 pub(crate) fn lists_only_dictionaries(chunk: &ColumnChunkMetaData) -> bool {
     #[expect(deprecated, reason = "old files have it")]

@@ -70,7 +70,7 @@ pub(crate) struct ParquetFile {
     decoded: SchemaDescPtr,
     /// Leaves of each top-level column.
     leaves: Vec<Range<usize>>,
-    /// Reasons why some top-level columns cannot be read, whatever their bytes are.
+    /// Reasons why some top-level columns cannot be read, regardless of their bytes.
     unreadable: BTreeMap<usize, String>,
     /// Top-level columns whose time unit was chosen by their values; empty for none.
     has_chosen_unit: Box<[bool]>,
@@ -297,7 +297,7 @@ impl ParquetFile {
         self.metadata.num_row_groups()
     }
 
-    /// Returns the rows of a row group.
+    /// Returns the number of rows in a row group.
     pub(crate) fn row_group_rows(&self, row_group: usize) -> u64 {
         self.metadata.row_groups().get(row_group).map_or(0, |group| group.num_rows().max(0) as u64)
     }
@@ -323,7 +323,7 @@ impl ParquetFile {
             .unwrap_or(0)
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.metadata.memory_size() + self.leaves.len() * 128 + self.object.len()
     }

@@ -339,8 +339,8 @@ impl PageDecompressor<'_> {
         })
     }
 
-    /// Decompresses a page of `length` bytes, whose compressed bytes begin at `offset` in the file. `made` is called with
-    /// the bytes available so far.
+    /// Decompresses a page of `length` bytes, whose compressed bytes begin at `offset` in the file. `made` is
+    /// called with the bytes available so far.
     fn run<'b>(
         &'b mut self,
         offset: u64,

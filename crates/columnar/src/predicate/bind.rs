@@ -1,7 +1,7 @@
 //! A filter bound to a schema: columns resolved, literals typed, NOTs pushed down to the leaves.
 //!
-//! With all NOTs in the leaves, only "true for a row" matters: an AND is true if all of its operands are true, and an
-//! OR if one of them is, whatever the others are. Unknown therefore needs no bit of its own.
+//! With all NOTs in the leaves, only "true for a row" matters: an AND is true if all of its operands are true, and
+//! an OR if one of them is, regardless of the others. Unknown therefore needs no separate bit.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(crate) struct BoundColumn {
     pub(crate) path: Vec<String>,
     /// Type of its values; for a dictionary, the type of the dictionary's values.
     pub(crate) data_type: DataType,
-    /// True if the schema says that its values are UUIDs.
+    /// True if the schema declares its values to be UUIDs.
     pub(crate) is_uuid: bool,
 }
 
@@ -119,7 +119,7 @@ impl BoundPredicate {
         &self.node
     }
 
-    /// Returns `Some` if all rows or none pass, whatever their values.
+    /// Returns `Some` if all rows or none pass, regardless of their values.
     #[cfg(test)]
     pub(crate) fn constant(&self) -> Option<bool> {
         match self.node.as_ref() {

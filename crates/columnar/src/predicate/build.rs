@@ -48,7 +48,7 @@ macro_rules! conditions {
                 self.compare(CompareOp::GreaterOrEqual, literal)
             }
 
-            /// `column BETWEEN low AND high`; both ends are within.
+            /// `column BETWEEN low AND high`; both ends are inclusive.
             pub fn between(self, low: impl Into<Literal>, high: impl Into<Literal>) -> Predicate {
                 Predicate::And(vec![self.clone().gt_eq(low), self.lt_eq(high)])
             }
@@ -68,7 +68,7 @@ macro_rules! conditions {
                 Predicate::IsNull(self.into()).negate()
             }
 
-            /// `column LIKE pattern`: `%` stands for any text, `_` for one character, the backslash escapes.
+            /// `column LIKE pattern`: `%` stands for any string, `_` for one character, the backslash escapes.
             pub fn like(self, pattern: impl Into<String>) -> Predicate {
                 Predicate::Like { column: self.into(), pattern: pattern.into(), ignore_case: false }
             }
@@ -117,7 +117,7 @@ macro_rules! conditions {
 
 conditions!(Column, Operand);
 
-/// Escapes a text, so that the pattern matches only this text.
+/// Escapes a string, so that the pattern matches only this string.
 fn escaped(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for letter in text.chars() {

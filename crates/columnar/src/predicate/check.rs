@@ -23,7 +23,7 @@ const SHORT_SET: usize = 8;
 /// Condition on a value that is not null.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ValuePredicate {
-    /// A whole number from `low` to `high`, both within.
+    /// A whole number from `low` to `high`, both inclusive.
     Range { low: i256, high: i256 },
     /// One of these whole numbers, in ascending order.
     Set(Vec<i256>),
@@ -104,8 +104,8 @@ impl ValuePredicate {
         }
     }
 
-    /// Clears the rows whose values fail, or those that pass if it is negated. `None` if the array has another type
-    /// than the check.
+    /// Clears the rows whose values fail, or those that pass if it is negated. `None` if the array does not have
+    /// the type of the check.
     pub(super) fn keep(&self, negated: bool, array: &dyn Array, words: &mut [u64]) -> Option<()> {
         match self {
             Self::Range { low, high } => match array.as_boolean_opt() {

@@ -475,7 +475,7 @@ fn parsed(digits: impl std::fmt::Display, scale: i16) -> f64 {
     format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
 }
 
-/// Replaces each character of a text.
+/// Replaces each character of a string.
 fn texts(
     array: &ArrayRef,
     nulls: Option<&NullBuffer>,

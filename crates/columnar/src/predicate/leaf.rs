@@ -42,7 +42,7 @@ impl ColumnTest {
         }
     }
 
-    /// Clears the rows for which the test is not true. `None` if the array has another type than the test.
+    /// Clears the rows for which the test is not true. `None` if the array does not have the type of the test.
     pub(crate) fn keep(
         &self,
         array: &dyn Array,

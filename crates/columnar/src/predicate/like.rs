@@ -1,7 +1,8 @@
 //! `LIKE` patterns, compiled once: most are an equality, a prefix or a substring.
 //!
-//! Between two `%` lies a segment of a fixed number of characters. The first is anchored at the text's start and the
-//! last at its end; each one between them takes its leftmost match, which leaves the most text for the following ones.
+//! Between two `%` lies a segment of a fixed number of characters. The first is anchored at the text's start and
+//! the last at its end; each one between them takes its leftmost match, which leaves the most text for the ones
+//! after it.
 
 use super::tokens::{quoted, refuse};
 use crate::Result;
@@ -96,7 +97,7 @@ impl LikeSegment {
         }
     }
 
-    /// Strips the segment from the beginning of a text.
+    /// Strips the segment from the beginning of a string.
     fn strip_from<'a>(&self, text: &'a str) -> Option<&'a str> {
         self.0.iter().try_fold(text, |text, piece| match piece {
             LikeToken::Text(wanted) => text.strip_prefix(wanted.as_str()),
@@ -124,7 +125,7 @@ impl LikeSegment {
         }
     }
 
-    /// Returns `true` if a text ends with the segment.
+    /// Returns `true` if a string ends with the segment.
     fn ends(&self, text: &str) -> bool {
         if let Some(wanted) = self.as_text() {
             return text.ends_with(wanted);

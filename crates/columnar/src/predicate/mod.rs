@@ -179,7 +179,7 @@ pub enum Predicate {
     Like {
         /// Strings.
         column: Operand,
-        /// `%` stands for any text, `_` for one character.
+        /// `%` stands for any string, `_` for one character.
         pattern: String,
         /// `ILIKE`.
         ignore_case: bool,

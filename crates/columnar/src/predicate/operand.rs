@@ -53,8 +53,8 @@ pub enum Function {
 /// Arithmetic of two numbers.
 ///
 /// Integers and decimals are computed exactly, in 128 bits; overflow is an error. Arithmetic with a floating-point
-/// number is in 64-bit floating point, and so is every division. Only the negative of a column, `-x` or `0 - x`, keeps the
-/// floating-point type of the column.
+/// number is in 64-bit floating point, and so is every division. Only the negative of a column, `-x` or `0 - x`,
+/// keeps the floating-point type of the column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArithmeticOp {
     /// `+`

@@ -1,7 +1,7 @@
-//! Compares partition columns of text with numbers and dates: `month = 1` finds the folder `month=01`.
+//! Compares partition columns of text with numbers and dates: `month = 1` matches the folder `month=01`.
 //!
 //! Such a column is text because a spelling such as `01` would be lost. Its values are known from the paths, so a
-//! comparison with a number or a date becomes the list of the texts for which it holds.
+//! comparison with a number or a date becomes a list of the strings for which it holds.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -58,7 +58,8 @@ impl PathTexts {
         })
     }
 
-    /// Returns the texts of a column for which a comparison with a literal holds; `None` if it is not to be replaced.
+    /// Returns the strings of a column for which a comparison with a literal holds; `None` if it must not be
+    /// replaced.
     fn passing(&self, column: &Column, op: CompareOp, literal: &Literal) -> Result<Option<Vec<Literal>>> {
         let Some(texts) = self.0.get(column.name()) else { return Ok(None) };
         let values = match literal {

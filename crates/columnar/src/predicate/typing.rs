@@ -50,7 +50,7 @@ pub(super) struct ComparisonTarget<'a> {
     operand: &'a Operand,
     data_type: &'a DataType,
     class: TypeClass,
-    /// True if the schema says that the values are UUIDs.
+    /// True if the schema declares the values to be UUIDs.
     is_uuid: bool,
 }
 
@@ -192,8 +192,8 @@ impl<'a> ComparisonTarget<'a> {
     fn bytes(&self, op: CompareOp, literal: &Literal) -> Result<Vec<u8>> {
         match (self.class, literal) {
             (_, Literal::String(text)) if *self.data_type == DataType::FixedSizeBinary(UUID_BYTES) => {
-                // No spelling of a UUID has 16 bytes, so it cannot be raw bytes. Many files do not say that 16 bytes
-                // are a UUID; but no such value equals a text of another length.
+                // No spelling of a UUID has 16 bytes, so it cannot be raw bytes. Many files do not declare 16-byte
+                // values to be UUIDs; but no such value equals a string of another length.
                 let is_raw = !self.is_uuid && (text.len() == 16 || op != CompareOp::Equal);
                 let raw = || is_raw.then(|| text.clone().into_bytes());
                 uuid(text).or_else(raw).ok_or_else(|| self.mismatch(literal))

@@ -95,8 +95,8 @@ fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
 }
 
 /// Returns the number of rows for one batch: fewer than `rows` if dictionaries would expand to more than
-/// [`MAX_EXPANDED`], or have more values than the keys of the output can address. If `codes` is true, only dictionaries
-/// within other types count: others are returned as they are.
+/// [`MAX_EXPANDED`], or have more values than the keys of the output can address. If `codes` is true, only
+/// dictionaries within other types count: others are returned unchanged.
 pub(super) fn fitting_rows(
     outputs: &[OutputColumn],
     columns: &[ArrayRef],
@@ -130,7 +130,7 @@ fn rows_within_nested_keys(column: &ArrayRef, data_type: &DataType) -> usize {
         return column.len();
     }
 
-    // From one row on, so that a long column is not cast again and again.
+    // Grows from one row, so that a long column is not cast repeatedly.
     let mut rows = 1;
     while rows * 2 < column.len() && fits(rows * 2) {
         rows *= 2;

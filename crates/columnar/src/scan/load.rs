@@ -1,4 +1,5 @@
-//! Loads the chunks of a row group from the cache, or decodes them: each chunk once, however many scans request it.
+//! Loads the chunks of a row group from the cache, or decodes them: each chunk once, regardless of how many scans
+//! request it.
 
 use std::sync::{
     Arc, OnceLock,
@@ -95,12 +96,12 @@ pub(super) enum LoadOutcome {
     TooLarge,
 }
 
-/// Bytes of strings that a segment of a chunk may have by the footer's estimate: its offsets end at 2 GiB, and values may
-/// be longer than the average.
+/// Bytes of strings that a segment of a chunk may have by the footer's estimate: its offsets end at 2 GiB, and
+/// values may be longer than the average.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
-/// Loads columns if there is memory to decode them into. If their whole chunks would not be cached, or do not fit at the
-/// moment, only the `passing` rows are kept.
+/// Loads columns if there is memory to decode them into. If their whole chunks would not be cached, or do not fit
+/// at the moment, only the `passing` rows are kept.
 pub(super) async fn load(
     planned: &ScanPlan,
     workers: &DecodeWorkers,

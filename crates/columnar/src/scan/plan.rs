@@ -342,8 +342,8 @@ impl ScanPlan {
         })
     }
 
-    /// Returns whether a column is returned with dictionaries within lists, structs or maps whose keys may be too narrow
-    /// for a batch.
+    /// Returns whether a column is returned with dictionaries within lists, structs or maps whose keys may be too
+    /// narrow for a batch.
     pub(super) fn has_narrow_nested_keys(&self) -> bool {
         self.outputs.iter().any(|output| has_narrow_nested_keys(output.field.data_type()))
     }

@@ -1,4 +1,5 @@
-//! Row groups of a scan that several streams read together, under a filter that may become stricter meanwhile.
+//! Row groups of a scan that several streams read together, under a filter that may become stricter in the
+//! meantime.
 
 use std::{
     collections::VecDeque,
@@ -80,8 +81,8 @@ impl ScanQueue {
         &self.inner.workers
     }
 
-    /// Returns the number of row groups that a stream keeps in flight: its share of the threads, and one more that is
-    /// fetched meanwhile if every stream can have one; under a limit, only one.
+    /// Returns the number of row groups that a stream keeps in flight: its share of the threads, and one more that
+    /// is prefetched if every stream can have one; under a limit, only one.
     pub(super) fn in_flight(&self) -> usize {
         match self.inner.streams {
             _ if self.inner.left.is_some() => 1,

@@ -108,9 +108,9 @@ impl ScanRequest {
         self
     }
 
-    /// Sets the columns of the table: those that a file lacks are null, others of the file are left out, and values are
-    /// cast as with [`Self::with_casts`]. Its metadata, and that of its fields, is added to that of the files. Default: the
-    /// columns of all files, by name.
+    /// Sets the columns of the table: those that a file lacks are null, others of the file are left out, and
+    /// values are cast as with [`Self::with_casts`]. Its metadata, and that of its fields, is added to that of the
+    /// files. Default: the columns of all files, by name.
     pub fn with_table_schema(mut self, schema: SchemaRef) -> Self {
         self.table.schema = Some(schema);
         self

@@ -237,7 +237,7 @@ fn passing(
     segments.collect()
 }
 
-/// Returns the bytes of a batch that are not shared with the columns from which it was built.
+/// Returns the number of bytes of a batch that are not shared with the columns from which it was built.
 fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
     let made = batch
         .columns()

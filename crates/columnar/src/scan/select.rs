@@ -13,9 +13,9 @@ use crate::{
 };
 
 impl Scan {
-    /// Returns a scan of these columns, by position in this scan's schema, and of at most `limit` of the rows that also
-    /// pass `filter`. It reads the same versions, and prunes row groups by statistics that are in memory. Its schema
-    /// has no metadata of its own.
+    /// Returns a scan of these columns, by position in this scan's schema, and of at most `limit` of the rows that
+    /// also pass `filter`. It reads the same versions, and prunes row groups by statistics that are in memory. Its
+    /// schema has no schema-level metadata.
     ///
     /// Fails if a column is unknown or the filter does not fit.
     pub fn select(&self, columns: &[usize], filter: Option<Predicate>, limit: Option<u64>) -> Result<Self> {
@@ -66,7 +66,7 @@ impl Scan {
         Self { inner: Arc::new(counted) }
     }
 
-    /// Divides the threads that decode by the number of scans that run side by side. At least one is left.
+    /// Divides the number of decode threads by the number of concurrent scans. At least one thread is left.
     pub fn with_threads_divided(&self, scans: usize) -> Self {
         let mut changed = self.inner.as_ref().clone();
         changed.threads = (changed.threads / scans.max(1)).max(1);
@@ -117,7 +117,7 @@ impl Scan {
         })
     }
 
-    /// Returns the rows of each row group.
+    /// Returns the number of rows in each row group.
     pub fn row_group_rows(&self) -> Vec<u64> {
         self.inner.row_groups.iter().map(|row_group| row_group.rows).collect()
     }

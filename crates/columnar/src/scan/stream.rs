@@ -39,8 +39,8 @@ impl ScanStream {
 }
 
 impl Scan {
-    /// Streams the batches in the order of files and rows. Work begins with the first poll and stays a few batches ahead;
-    /// it ends when the stream is dropped. Must be polled within a tokio runtime.
+    /// Streams the batches in the order of files and rows. Work begins with the first poll and stays a few batches
+    /// ahead; it ends when the stream is dropped. Must be polled within a tokio runtime.
     pub fn stream(&self) -> ScanStream {
         ScanQueue::new(self, 1, None).stream()
     }

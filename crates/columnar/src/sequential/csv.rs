@@ -375,7 +375,7 @@ impl<'a> CsvBatches<'a> {
         Ok(bytes)
     }
 
-    /// Casts the texts to the column's type.
+    /// Casts the strings to the column's type.
     fn typed(&self, texts: StringArray, column: &CsvColumn) -> Result<ArrayRef> {
         if column.data_type == DataType::Utf8 {
             return Ok(Arc::new(texts));
@@ -426,7 +426,7 @@ fn misfit(object: &OpenObject, line: u64, column: &CsvColumn, text: &str) -> Err
     Error::Text { object: object.name(), line, column: Some(column.name.clone()), reason }
 }
 
-/// Fails if a text cannot be cast to the type of a column.
+/// Fails if strings cannot be cast to the type of a column.
 fn check_of_text(column: &str, data_type: &DataType) -> Result<()> {
     if is_of_text(data_type) {
         return Ok(());
@@ -435,7 +435,7 @@ fn check_of_text(column: &str, data_type: &DataType) -> Result<()> {
     Err(Error::Option { column: Some(column.to_owned()), reason })
 }
 
-/// Returns `true` if a text can be cast to this type.
+/// Returns `true` if strings can be cast to this type.
 fn is_of_text(data_type: &DataType) -> bool {
     let without = matches!(
         data_type,

@@ -17,7 +17,7 @@ pub enum SequentialFormat {
     Csv(CsvOptions),
     /// JSON objects, one after another as in JSON lines, or in one array.
     Json(JsonOptions),
-    /// Arrow IPC: the file format and the stream format, told apart by the first bytes.
+    /// Arrow IPC: the file format and the stream format, distinguished by the first bytes.
     Arrow,
 }
 

@@ -16,13 +16,13 @@ const PREFIX_BYTES: u64 = 512;
 
 /// Opens the files of a source that have a format, in the order of their paths.
 ///
-/// A source that names one file yields that file, whatever its name. A folder or pattern yields the files with an
-/// extension of the format, and files without a known extension whose first bytes match the format. Any text may be
-/// CSV, so first bytes count for CSV only if no file has its extension.
+/// A source that names one file yields that file, regardless of its name. A folder or pattern yields the files
+/// with an extension of the format, and files without a known extension whose first bytes match the format. Any
+/// text may be CSV, so first bytes count for CSV only if no file has its extension.
 ///
 /// # Errors
 ///
-/// [`Error::Pattern`] if no file has the format, [`Error::NoFiles`] if there is no file, and errors of storage.
+/// [`Error::Pattern`] if no file has the format, [`Error::NoFiles`] if there is no file, and storage errors.
 pub(super) async fn open_format_files(
     source: &Source,
     cache: &Cache,

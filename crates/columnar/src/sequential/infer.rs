@@ -1,4 +1,4 @@
-//! Infers the type of a column of texts: the narrowest that represents each of them without loss.
+//! Infers the type of a column of strings: the narrowest that represents each of them without loss.
 
 use arrow::{
     compute::kernels::cast_utils::{Parser, string_to_datetime},
@@ -11,15 +11,15 @@ const DATE: usize = 10;
 /// Largest integer up to which every integer has a distinct float64.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Texts that are recognized as timestamps, all of them in microseconds.
+/// Strings that are recognized as timestamps. All of them are read in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimestampInference {
-    /// Texts with at most six fractional digits. If all texts of a column have an offset from UTC, the type has the
-    /// zone UTC; if only some have one, the column remains text.
+    /// Strings with at most six fractional digits. If all strings of a column have an offset from UTC, the type
+    /// has the zone UTC; if only some have one, the column remains text.
     #[default]
     Microseconds,
-    /// Texts with at most three fractional digits, as in graphs. Offsets are applied, and the type has no zone.
+    /// Strings with at most three fractional digits, as in graphs. Offsets are applied, and the type has no zone.
     UtcMilliseconds,
 }
 
@@ -64,7 +64,7 @@ impl TypeInference {
         }
     }
 
-    /// Adds a value. An empty text has no effect.
+    /// Adds a value. An empty string has no effect.
     pub(super) fn see(&mut self, text: &str) {
         if text.is_empty() || self.is_text() {
             return;
@@ -201,7 +201,7 @@ fn begins_with_date(text: &str) -> bool {
     begins && bytes.len() >= DATE && matches!(bytes.get(DATE), None | Some(b'T' | b't' | b' '))
 }
 
-/// Returns whether the text is a timestamp of a column without a zone, and of one in UTC.
+/// Returns whether the string is a timestamp of a column without a zone, and of one in UTC.
 fn point_in_time(text: &str, timestamps: TimestampInference) -> (bool, bool) {
     if !begins_with_date(text) || string_to_datetime(&Utc, text).is_err() {
         return (false, false);

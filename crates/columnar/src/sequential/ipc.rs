@@ -236,7 +236,7 @@ fn check_stream(object: &OpenObject, first: &[u8]) -> Result<()> {
     }
 }
 
-/// Returns the error of a read of a stream. An offset in decompressed bytes is none in the object.
+/// Returns the error of a read of a stream. An offset in decompressed bytes is not an offset in the object.
 fn stream_error(object: &OpenObject, is_compressed: bool, error: &io::Error) -> Error {
     match read_error(object, error) {
         Error::Corrupt { object, row_group, column, reason, .. } if is_compressed => {

@@ -40,8 +40,8 @@ const MAX_EXACT_INTEGER: f64 = (1_u64 << 53) as f64;
 /// Maximum bytes of text of a batch; its last record may exceed it.
 const MAX_BATCH_TEXT: usize = 16 << 20;
 
-/// Options to read JSON files. A record is an object: on a line of its own, or an element of an array that is the whole
-/// file. Keys become columns, in order of first appearance; a key that a record lacks is null.
+/// Options to read JSON files. A record is an object: on a separate line, or an element of an array that is the
+/// whole file. Keys become columns, in order of first appearance; a key that a record lacks is null.
 ///
 /// Types are inferred: int64, float64, bool, text, lists and structs. Integers that int64 does not hold become text,
 /// and so do integers beyond 2^53 in a column that also has floating-point numbers.
@@ -61,7 +61,7 @@ impl Default for JsonOptions {
 
 impl JsonOptions {
     /// Sets the type of a column instead of inferring it. A column that no record has is an
-    /// [`Error::NoSuchColumn`]; if types were inferred from a sample, it is found out at the end of the files.
+    /// [`Error::NoSuchColumn`]; if types were inferred from a sample, it is reported at the end of the files.
     #[must_use]
     pub fn with_type(mut self, column: impl Into<String>, data_type: DataType) -> Self {
         self.types.push((column.into(), data_type));

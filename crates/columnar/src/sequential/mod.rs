@@ -1,7 +1,7 @@
 //! Scans of files that are read from beginning to end: CSV, JSON and Arrow IPC.
 //!
 //! A [`SequentialRequest`] describes the rows, [`SequentialRequest::plan`] finds the files and their columns, and
-//! [`SequentialScan::stream`] reads the rows on a thread of their own. Only pages of the files are cached.
+//! [`SequentialScan::stream`] reads the rows on a dedicated thread. Only pages of the files are cached.
 
 mod bytes;
 mod csv;

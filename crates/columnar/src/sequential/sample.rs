@@ -1,4 +1,4 @@
-//! The part of a text from which the types of its columns are inferred.
+//! The part of a text file from which the types of its columns are inferred.
 
 /// The records from which types are inferred. A later value that does not fit is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ use crate::{
 const BATCH_ROWS: usize = 8192;
 /// Maximum rows of a batch with columns that the file does not have. The rows of a file may take no bytes.
 const MAX_ROWS_WITH_ADDED: usize = 1 << 16;
-/// Batches that are read before they are taken.
+/// Batches that are read ahead of the consumer.
 const BATCHES_AHEAD: usize = 2;
 
 /// Request to scan files.
@@ -87,8 +87,8 @@ impl SequentialRequest {
         self
     }
 
-    /// Limits the rows of a batch of CSV or JSON. Batches of Arrow IPC are split only if columns are added to them, such
-    /// as those of partition folders. Default: 8,192.
+    /// Limits the rows of a batch of CSV or JSON. Batches of Arrow IPC are split only if columns are added to
+    /// them, such as those of partition folders. Default: 8,192.
     #[must_use]
     pub fn with_batch_rows(mut self, rows: usize) -> Self {
         self.batch_rows = rows.max(1);
@@ -103,8 +103,9 @@ impl SequentialRequest {
         self
     }
 
-    /// Sets the types of top-level columns. Texts are parsed as these types, and other values are cast. A value that the
-    /// type cannot represent is an error, never null and never rounded, except that decimals of JSON round. Default: none.
+    /// Sets the types of top-level columns. Strings are parsed as these types, and other values are cast. A value
+    /// that the type cannot represent is an error, never null and never rounded, except that decimals of JSON
+    /// round. Default: none.
     #[must_use]
     pub fn with_casts(mut self, casts: impl IntoIterator<Item = (impl Into<String>, DataType)>) -> Self {
         self.table.casts = casts.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
@@ -156,9 +157,9 @@ impl SequentialRequest {
     /// # Errors
     ///
     /// [`Error::NoFiles`] if there is no file, [`Error::Pattern`] if none has the format, [`Error::NoSuchColumn`],
-    /// [`Error::Option`], [`Error::Text`] if a text is malformed, [`Error::Schema`] if a column of several Arrow IPC
-    /// files has no common type, [`Error::Arrow`] if the value of a path does not fit the type of its column, and errors
-    /// of storage.
+    /// [`Error::Option`], [`Error::Text`] if a text file is malformed, [`Error::Schema`] if a column of several
+    /// Arrow IPC files has no common type, [`Error::Arrow`] if the value of a path does not fit the type of its
+    /// column, and storage errors.
     #[tracing::instrument(
         name = "plan_sequential",
         level = "debug",
@@ -241,7 +242,7 @@ impl SequentialScan {
         Some(self.limit.map_or(rows, |limit| rows.min(limit)))
     }
 
-    /// Reads the rows on a thread of its own. Dropping the stream ends the read.
+    /// Reads the rows on a dedicated thread. Dropping the stream ends the read.
     ///
     /// If the thread ends before the last row because the runtime is shutting down, the last item is [`Error::Ended`].
     ///

@@ -34,7 +34,7 @@ use crate::{
     },
 };
 
-/// The columns that a caller asks for, before those of the files are known.
+/// The columns that a caller requests, before those of the files are known.
 #[derive(Clone, Copy)]
 pub(super) struct ColumnRequest<'a> {
     /// The output columns; `None` for all.
@@ -131,7 +131,7 @@ pub(super) struct SequentialTable {
     sources: Vec<ColumnSource>,
     /// Names of the files.
     files: Vec<String>,
-    /// The filter, which compares partition columns of text with the texts of the paths.
+    /// The filter, which compares partition columns of text with the strings in the paths.
     filter: Option<Predicate>,
 }
 
@@ -154,8 +154,8 @@ impl SequentialTable {
     ///
     /// # Errors
     ///
-    /// [`Error::Arrow`] if the value of a path does not fit the type of its column, and [`Error::Schema`] if the paths of
-    /// some files and other files themselves have a column without a common type.
+    /// [`Error::Arrow`] if the value of a path does not fit the type of its column, and [`Error::Schema`] if the
+    /// paths of some files and other files themselves have a column without a common type.
     pub(super) fn new(request: &ColumnRequest<'_>, of_files: &Schema) -> Result<Self> {
         let &ColumnRequest { located, options, .. } = request;
         let partitions = partition_names(located);
@@ -241,8 +241,8 @@ impl SequentialTable {
         sources.into_iter().any(|source| !matches!(source, ColumnSource::File(_)))
     }
 
-    /// Builds the columns of the table from a batch of the columns of a file. `first_row` is the number of its first row
-    /// within the file.
+    /// Builds the columns of the table from a batch of the columns of a file. `first_row` is the number of its
+    /// first row within the file.
     pub(super) fn batch(
         &self,
         projection: &TableProjection,

@@ -35,7 +35,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns the store and the path within it, with wildcards taken as plain characters.
+    /// Returns the store and the path within it, with wildcards treated as plain characters.
     ///
     /// # Errors
     ///
@@ -47,8 +47,8 @@ impl Source {
         Ok((parsed.store, path))
     }
 
-    /// Returns the files, in the order of their paths, each with its store: for readers of other formats than those of
-    /// scans. Other files in a folder with Parquet or ORC files are ignored.
+    /// Returns the files, in the order of their paths, each with its store: for readers of formats that scans do
+    /// not support. Other files in a folder with Parquet or ORC files are ignored.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl LocatedFile {
     }
 }
 
-/// Returns the path of a key in a store, or the reason why there is none. Only names with other characters than a path
-/// has are encoded: `..` and empty ones stay errors.
+/// Returns the path of a key in a store, or the reason why there is none. Only names with characters that a path
+/// cannot have are encoded: `..` and empty ones remain errors.
 fn path_in(store: &ReadThrough, key: &str) -> Result<Path, String> {
     Path::parse(key).or_else(|error| {
         let is_relative = key.split('/').any(|segment| matches!(segment, "" | "." | ".."));
@@ -121,7 +121,7 @@ fn path_in(store: &ReadThrough, key: &str) -> Result<Path, String> {
 
 /// Returns the key of a path in a store.
 fn key_in<'p>(store: &ReadThrough, path: &'p Path) -> Cow<'p, str> {
-    // Of a plain path, the key is the same text.
+    // The key of a plain path is the same string.
     match store.origin().folder() {
         Some(_) if path.as_ref().contains(RESERVED) => key_of_path(path).into(),
         _ => Cow::Borrowed(path.as_ref()),
@@ -143,7 +143,7 @@ impl Default for PathOptions {
     }
 }
 
-/// Part of the paths of a folder whose keys differ from them.
+/// Substring of the paths in a folder whose keys differ from them.
 const RESERVED: &str = ".stylobate-";
 /// The value that Hive writes for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -286,8 +286,8 @@ impl ParsedSource {
             .map_err(|reason| Error::Pattern { pattern: self.given.clone(), reason })
     }
 
-    /// Returns the folders on the way to the pattern's last segment whose names have wildcards, as prefixes of the whole
-    /// path, the shortest first. Their names may be literal.
+    /// Returns the folders on the way to the pattern's last segment whose names have wildcards, as prefixes of the
+    /// whole path, the shortest first. Their names may be literal.
     ///
     /// In an object store, these are only names with `[` or `?`, and without `*`.
     fn literal_folders(&self) -> Vec<&str> {
@@ -322,7 +322,7 @@ impl ParsedSource {
         Some(first.is_some())
     }
 
-    /// Takes wildcards before this position as plain characters.
+    /// Treats wildcards before this position as plain characters.
     fn with_literal(self, literal: usize) -> Result<Self> {
         below(self.store, self.given, &self.whole, literal, true)
     }
@@ -357,7 +357,7 @@ impl ParsedSource {
         }
     }
 
-    /// Takes wildcards as plain characters.
+    /// Treats wildcards as plain characters.
     fn without_pattern(self) -> Self {
         let base = self.whole.trim_end_matches('/').to_owned();
         Self { base, pattern: None, ..self }
@@ -447,7 +447,8 @@ impl ParsedSource {
         }
     }
 
-    /// Returns whether a key lies below the base and matches the pattern. Hidden files and logs of engines do not match.
+    /// Returns whether a key lies below the base and matches the pattern. Hidden files and logs of engines do not
+    /// match.
     fn matches(&self, key: &str, target: GlobTarget) -> bool {
         let Some(below) = self.below_base(key) else { return false };
         match (&self.pattern, target) {

@@ -20,7 +20,7 @@ pub(crate) struct MergedColumn {
     chosen: Option<DataType>,
     /// The type in other files.
     others: Option<DataType>,
-    /// The conflict that leaves no type for all values, unless a later file brings one.
+    /// The conflict that leaves no type for all values, unless a later file provides one.
     undecided: Option<TypeConflict>,
 }
 
@@ -79,7 +79,7 @@ impl MergedColumn {
         Some(Arc::new(written.with_nullable(self.required < files).with_metadata(said)))
     }
 
-    /// Adds a file. Fails if no type can hold the values of all files, whatever files follow.
+    /// Adds a file. Fails if no type can hold the values of all files, regardless of the files that follow.
     pub(crate) fn add(&mut self, field: &Field, file: usize, is_chosen: bool) -> Result<(), TypeConflict> {
         let conflict = TypeConflict {
             file,

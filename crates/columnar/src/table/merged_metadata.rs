@@ -205,7 +205,7 @@ mod tests {
         let read = merged(&files, PANDAS_KEY).unwrap();
         assert_eq!(read["columns"], json!([entry("only", "unicode"), entry("y", "bool")]));
 
-        // The second file has `y`, and does not say what it is.
+        // The second file has `y`, but does not describe it.
         let value = json!({"columns": [entry("x", "int32")], "index_columns": []});
         let files = [frame(&[("x", "int32"), ("y", "bool")], &[]), schema(&["x", "y"], PANDAS_KEY, &value)];
         let read = merged(&files, PANDAS_KEY).unwrap();

@@ -40,7 +40,7 @@ pub(crate) fn inferred_type<'v>(values: impl Iterator<Item = &'v str> + Clone) -
 ///
 /// # Errors
 ///
-/// The error of the cast if the text is no value of the type.
+/// The error of the cast if the text is not a value of the type.
 pub(crate) fn parse_value(text: &str, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     // Arrow reads only years of four digits, and the offset of a local time from its zone.
     if let Some(value) = timestamp_value(text, data_type) {
@@ -50,7 +50,7 @@ pub(crate) fn parse_value(text: &str, data_type: &DataType) -> Result<ArrayRef, 
     common_cast(&text, data_type)
 }
 
-/// Returns whether a text is an integer. Other spellings, such as 007, are names and not numbers.
+/// Returns whether a string is an integer. Other spellings, such as 007, are names, not numbers.
 fn is_signed(text: &str) -> bool {
     text.parse::<i64>().is_ok_and(|number| number.to_string() == text)
 }
@@ -80,8 +80,8 @@ fn timestamp(text: &str) -> Option<PathTimestamp> {
     Some(PathTimestamp { nanos, has_offset: time.contains(['Z', 'z', '+', '-']) })
 }
 
-/// Returns the type of timestamps that represents all values; `None` if one is no timestamp, or only some have an
-/// offset.
+/// Returns the type of timestamps that represents all values; `None` if one is not a timestamp, or only some have
+/// an offset.
 fn timestamp_type<'v>(values: impl Iterator<Item = &'v str>) -> Option<DataType> {
     let timestamps = values.map(timestamp).collect::<Option<Vec<_>>>()?;
     let has_offset = timestamps.first().is_some_and(|first| first.has_offset);

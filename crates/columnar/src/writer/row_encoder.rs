@@ -27,8 +27,8 @@ enum EncoderByFormat<W: Write> {
 }
 
 impl<W: Write> RowEncoder<W> {
-    /// Creates an encoder, and writes what comes before the rows: the header of CSV, the schema of Arrow IPC. Fails
-    /// with [`Error::Option`] for Parquet and ORC, which [`TableWriter`](crate::TableWriter) writes.
+    /// Creates an encoder, and writes the preamble: the header of CSV, the schema of Arrow IPC. Fails with
+    /// [`Error::Option`] for Parquet and ORC, which [`TableWriter`](crate::TableWriter) writes.
     pub fn new(options: &FileOptions, schema: &SchemaRef, out: W) -> Result<Self> {
         Ok(Self(match options {
             FileOptions::Csv { delimiter } => {
@@ -52,7 +52,7 @@ impl<W: Write> RowEncoder<W> {
         }))
     }
 
-    /// Writes the rows of a batch. Flushes, except in an Arrow IPC file, which is of no use before its end.
+    /// Writes the rows of a batch. Flushes, except in an Arrow IPC file, which is unusable before its end.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.0 {
             EncoderByFormat::Csv(encoder) => encoder.write(batch),
@@ -65,7 +65,7 @@ impl<W: Write> RowEncoder<W> {
         }
     }
 
-    /// Writes what comes after the last row.
+    /// Writes the trailer after the last row.
     pub fn finish(&mut self) -> Result<()> {
         match &mut self.0 {
             EncoderByFormat::Csv(encoder) => encoder.finish(),

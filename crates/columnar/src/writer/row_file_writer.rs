@@ -65,7 +65,7 @@ impl RowFileWriter {
         self.pass_on(encoder, bytes, rows).await
     }
 
-    /// Writes what the encoder has written, then `more`, to the sink.
+    /// Writes the output of the encoder, then `more`, to the sink.
     async fn pass_on(&mut self, mut encoder: RowEncoder<Vec<u8>>, more: &[u8], rows: usize) -> Result<()> {
         for bytes in [encoder.out().as_slice(), more] {
             if !bytes.is_empty() {

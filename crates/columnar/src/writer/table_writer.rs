@@ -77,7 +77,7 @@ impl TableWriter {
         Ok(Self { name, format, writer })
     }
 
-    /// Returns the rows accepted so far.
+    /// Returns the number of rows accepted so far.
     pub fn rows(&self) -> u64 {
         match &self.writer {
             WriterByFormat::Parquet(writer) => writer.rows(),
@@ -86,7 +86,7 @@ impl TableWriter {
         }
     }
 
-    /// Returns the bytes handed to the sink so far.
+    /// Returns the number of bytes handed to the sink so far.
     pub fn bytes(&self) -> u64 {
         match &self.writer {
             WriterByFormat::Parquet(writer) => writer.bytes(),
@@ -95,8 +95,8 @@ impl TableWriter {
         }
     }
 
-    /// Appends a batch, whose columns must have the types of the schema. A batch of other types changes nothing; after
-    /// any other error, or if the future is dropped, there will be no file.
+    /// Appends a batch, whose columns must have the types of the schema. A batch of other types has no effect;
+    /// after any other error, or if the future is dropped, no file is written.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.writer {
@@ -111,8 +111,8 @@ impl TableWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] for other formats, where the bytes of a row depend on earlier ones. After any other error,
-    /// or if the future is dropped, there will be no file.
+    /// [`Error::Unwritable`] for other formats, where the bytes of a row depend on earlier ones. After any other
+    /// error, or if the future is dropped, no file is written.
     #[boxed]
     pub async fn write_encoded(&mut self, text: &[u8], rows: usize) -> Result<()> {
         match &mut self.writer {
@@ -125,7 +125,7 @@ impl TableWriter {
         }
     }
 
-    /// Writes the rest, and gives the file its name.
+    /// Writes the rest, and publishes the file under its name.
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
         let span = self.span();
@@ -140,7 +140,7 @@ impl TableWriter {
         self.end().await
     }
 
-    /// Writes the rest. Only giving the file its name is left.
+    /// Writes the rest. Only publishing the file under its name is left.
     pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
         let span = self.span();
         let (written, sink) = self.end().await?;
@@ -179,7 +179,7 @@ impl TableWriter {
         }
     }
 
-    /// Returns the bytes in memory: encoded columns and buffered rows.
+    /// Returns the memory in use, in bytes: encoded columns and buffered rows.
     pub(crate) fn memory_used(&self) -> usize {
         match &self.writer {
             WriterByFormat::Parquet(writer) => writer.memory_used(),
@@ -188,7 +188,7 @@ impl TableWriter {
         }
     }
 
-    /// Returns the bytes in memory that are being written to the file.
+    /// Returns the number of bytes in memory that are being written to the file.
     pub(crate) fn sink_memory(&self) -> usize {
         match &self.writer {
             WriterByFormat::Parquet(writer) => writer.sink_memory(),

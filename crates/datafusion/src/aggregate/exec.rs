@@ -273,7 +273,7 @@ impl GroupStates {
         })
     }
 
-    /// Returns the bytes held.
+    /// Returns the memory in use, in bytes.
     fn size(&self) -> usize {
         let sums: usize = self.sums.iter().map(GroupSums::size).sum();
         let others: usize = self.others.iter().map(|other| other.size()).sum();
@@ -321,7 +321,7 @@ impl GroupStates {
         Ok(())
     }
 
-    /// Adds the one group of an aggregation without keys over no rows.
+    /// Adds the single group of an aggregation without keys over zero rows.
     fn end(&mut self, input: &SchemaRef) -> Result<()> {
         if self.spec.keys.is_empty() && self.counts.rows.is_empty() {
             self.add(&RecordBatch::new_empty(input.clone()))?;

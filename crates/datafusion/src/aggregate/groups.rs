@@ -52,7 +52,7 @@ impl CodedGroups {
         }
     }
 
-    /// Returns the bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn size(&self) -> usize {
         let keys = self.keys.iter().map(KeyStrings::size);
         let pairs = self.pairs.iter().map(PairGroups::size);

@@ -1,8 +1,8 @@
 //! Evaluates decimal and integer expressions in 64-bit integers.
 //!
-//! Columns may be dictionaries. A decimal is represented by its unscaled value. The magnitude of a batch's values bounds that of every result, so one
-//! check per batch and expression replaces one per row: a result that might not fit is left to DataFusion's own
-//! evaluation.
+//! Columns may be dictionaries. A decimal is represented by its unscaled value. The magnitude of a batch's values
+//! bounds that of every result, so one check per batch and expression replaces one per row: a result that might
+//! not fit is left to DataFusion's own evaluation.
 
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ impl IntegerEvaluator {
         Self { exprs, results }
     }
 
-    /// Returns the bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn size(&self) -> usize {
         self.results.iter().map(NodeResult::size).sum()
     }

@@ -157,8 +157,8 @@ fn over_scan(aggregate: &AggregateExec) -> Option<ScanAggregateExec> {
     })
 }
 
-/// Returns the scan with dictionaries of the numbers that only integer expressions read, where all row groups store them
-/// so: each distinct value is converted once.
+/// Returns the scan with dictionaries of the numbers that only integer expressions read, if all row groups store
+/// them that way: each distinct value is converted once.
 fn with_coded_numbers(scan: ScanSource, spec: &AggregateSpec) -> ScanSource {
     let others = spec.others.iter().flat_map(|other| &other.arguments);
     let read_by_others: HashSet<usize> =

@@ -14,7 +14,7 @@ const MAX_LANE_GROUPS: usize = 1024;
 const LANES: usize = 4;
 /// Number of columns that are summed in one pass over the groups.
 const COLUMNS_PER_PASS: usize = 4;
-/// As [`LANES`], for columns that are summed in one pass.
+/// Same as [`LANES`], for columns that are summed in one pass.
 const LANES_PER_PASS: usize = 2;
 
 /// The number of rows of each group.
@@ -31,7 +31,7 @@ impl GroupCounts {
         self.rows.resize(groups, 0);
     }
 
-    /// Returns the bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn size(&self) -> usize {
         (self.rows.capacity() + self.lanes.capacity()) * size_of::<i64>()
     }
@@ -140,7 +140,7 @@ impl GroupSums {
         self.nulls.resize(groups, 0);
     }
 
-    /// Returns the bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn size(&self) -> usize {
         self.sums.capacity() * size_of::<i128>()
             + self.nulls.capacity() * size_of::<u64>()

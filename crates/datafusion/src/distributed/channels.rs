@@ -33,7 +33,7 @@ const CONNECTION_WINDOW: u32 = 1 << 30;
 
 /// Connects to workers.
 pub trait ConnectNode: fmt::Debug + Send + Sync + 'static {
-    /// Returns a channel that connects on first use, and reconnects whenever its connection broke.
+    /// Returns a channel that connects on first use, and reconnects whenever its connection breaks.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl NodeChannels {
             worker.get_worker_info(GetWorkerInfoRequest {}).await
         };
         match tokio::time::timeout(within, ask).await {
-            // A node that refuses is reachable, too.
+            // A node that refuses is also reachable.
             Ok(Err(DataFusionError::Execution(error))) => lost_node(&error).is_none(),
             Ok(_) => true,
             Err(_) => false,

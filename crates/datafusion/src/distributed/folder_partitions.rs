@@ -30,9 +30,9 @@ use crate::tables::source::ScanSource;
 
 /// Partitions scans by the values of partition folders. Must run before `EnsureRequirements`, which adds exchanges.
 ///
-/// A scan is partitioned so if an operator above requires the partitioning, and if there are at least as many values as
-/// partitions on all nodes: with fewer, some partitions would always be empty. Sources that only one node can read are
-/// left alone.
+/// A scan is partitioned this way if an operator above requires the partitioning, and if there are at least as
+/// many values as partitions on all nodes: with fewer, some partitions would always be empty. Sources that only
+/// one node can read are left alone.
 #[derive(Debug)]
 pub(super) struct FolderPartitions {
     nodes: Arc<dyn QueryNodes>,
@@ -54,7 +54,8 @@ impl PhysicalOptimizerRule for FolderPartitions {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // The nodes of the run may be others meanwhile: the number only decides whether there are enough values.
+        // The nodes may have changed by the time of the run: the number only decides whether there are enough
+        // values.
         let workers = self.nodes.workers().len();
         if workers < 2 {
             return Ok(plan);
@@ -98,8 +99,8 @@ fn required_keys(node: &Arc<dyn ExecutionPlan>) -> Vec<Vec<Arc<dyn PhysicalExpr>
 }
 
 impl FolderPartitions {
-    /// Returns the plan with its scan partitioned by the first of the keys for which that is possible; `None` if there is
-    /// none, or if the scan is already partitioned by one of them.
+    /// Returns the plan with its scan partitioned by the first of the keys for which that is possible; `None` if
+    /// there is none, or if the scan is already partitioned by one of them.
     fn partitioned_by_one_of(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -126,8 +127,8 @@ impl FolderPartitions {
     }
 }
 
-/// Returns the scan that a column, by position, is read from, and the column's position there; `None` if other nodes
-/// cannot open it, or if an operator between may change rows of one value, or the partition of a row.
+/// Returns the scan that a column, by position, is read from, and the column's position there; `None` if other
+/// nodes cannot open it, or if an operator in between may change the column's values, or the partition of a row.
 fn scan_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(&ScanSource, usize)> {
     if let Some((scan, _)) = named_scan(plan) {
         return Some((scan, column));
@@ -150,8 +151,8 @@ fn with_scan(
     replace_children_if_necessary(plan.clone(), children)
 }
 
-/// Returns the child whose column an operator returns as it is, and its position there, given the position in the output.
-/// The operator's rows are in the partitions of that child.
+/// Returns the child whose column an operator returns unchanged, and its position there, given the position in the
+/// output. The operator's rows are in the partitions of that child.
 fn input_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, usize)> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return Some((0, column_index(&projection.expr().get(column)?.expr)?));
@@ -177,7 +178,7 @@ fn input_column(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, 
     Some((1, right))
 }
 
-/// Returns the position of the column that an expression returns as it is.
+/// Returns the position of the column that an expression returns unchanged.
 fn column_index(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     expr.downcast_ref::<Column>().map(Column::index)
 }

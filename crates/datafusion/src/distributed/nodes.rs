@@ -25,8 +25,8 @@ pub trait QueryNodes: fmt::Debug + Send + Sync + 'static {
     /// Returns the worker that reads a byte of an object in a named source; `None` if any worker may.
     fn home(&self, source: &str, path: &str, offset: u64) -> Option<Url>;
 
-    /// Returns whether all workers read the same objects from a named source. The row groups of others are read by their
-    /// homes alone.
+    /// Returns whether all workers read the same objects from a named source. The row groups of other sources are
+    /// read only by their homes.
     fn is_shared(&self, source: &str) -> bool;
 
     /// Records that a worker did not answer.

@@ -1,5 +1,5 @@
-//! Runs a query again after a node was lost, or on this node alone if the engine cannot run its stages on others, as long
-//! as no rows have been returned.
+//! Runs a query again after a node was lost, or on this node alone if the engine cannot run its stages on others,
+//! as long as no rows have been returned.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time for a worker to confirm that it is reachable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Error text of an engine's worker that waited for a plan in vain.
+/// Error text of an engine's worker that received no plan in time.
 const NO_PLAN: &str = "timed-out while waiting for the plan";
 
-/// Part of the text of errors that say that a plan contradicts itself.
+/// Part of the text of errors about a plan that contradicts itself.
 const INTERNAL: &str = "Internal error";
 
 /// A query, and its progress.
@@ -49,7 +49,7 @@ impl Distribution {
     ///
     /// # Errors
     ///
-    /// Those of planning.
+    /// Planning errors.
     pub async fn run(&self, state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
         let (workers, rows) = begin(self.view(), &state, &plan).await?;
         let schema = rows.schema();
@@ -96,8 +96,8 @@ impl QueryRun {
                 if self.has_sent || self.workers.is_empty() || !root_text(&error).contains(INTERNAL) {
                     return Err(error);
                 }
-                // A sort leaves out columns that a filter makes constant, and a worker that is sent only the sort and the
-                // window above it does not know of the filter.
+                // A sort leaves out columns that a filter makes constant, and a worker that is sent only the sort
+                // and the window above it does not see the filter.
                 tracing::warn!("a query runs on this node alone: {}", root_text(&error));
                 let view = self.distribution.view().without_workers();
                 (self.workers, self.rows) = begin(view, &self.state, &self.plan).await?;
@@ -118,8 +118,8 @@ impl QueryRun {
     }
 }
 
-/// Returns a description of what was lost, if that is why a run failed: the error says so, or a worker no longer
-/// answers.
+/// Returns a description of the loss if a run failed because a node was lost: the error reports it, or a worker no
+/// longer answers.
 async fn lost(distribution: &Distribution, workers: &[Url], error: &DataFusionError) -> Option<String> {
     let channels = distribution.channels();
     let text = root_text(error);

@@ -82,7 +82,7 @@ impl Distribution {
             .with_distributed_desired_task_count_handler(desired_tasks)
             .with_distributed_scale_up_leaf_node_handler(divide_scan)
             .with_distributed_route_tasks_handler(route_tasks)
-            // Each task runs all children, so that its scans are those of its own node.
+            // Each task runs all children, so that it reads only the scans of its node.
             .with_distributed_children_isolator_unions(false)?
             .with_distributed_worker_connection_buffer_budget_bytes(BUFFERED_BYTES)?
             .with_distributed_planner();

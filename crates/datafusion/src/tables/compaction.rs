@@ -1,4 +1,4 @@
-//! Copies strings out of large buffers if operators hold batches for long.
+//! Copies strings out of large buffers if operators hold batches for a long time.
 //!
 //! A view keeps the whole buffer alive that it points into: a dictionary, or all strings of a row group. Operators
 //! account for that buffer once per batch that they hold, so a sort of a few megabytes would need gigabytes.

@@ -306,8 +306,8 @@ impl ScanSource {
         Ok(column.map(|column| Self { partition_column: Some(column), ..self.clone() }))
     }
 
-    /// Returns the output position of the column whose hash determines the partition of a row group; `None` if partitions
-    /// share the row groups.
+    /// Returns the output position of the column whose hash determines the partition of a row group; `None` if
+    /// partitions share the row groups.
     pub(crate) fn partition_column_position(&self) -> Option<usize> {
         self.columns.iter().position(|column| self.partition_column == Some(*column))
     }
@@ -329,7 +329,8 @@ impl ScanSource {
         hash_partitions(values, partitions).map(Some)
     }
 
-    /// Returns the row groups of one partition if partitions do not share them, to be read with its share of the threads.
+    /// Returns the row groups of one partition if partitions do not share them, to be read with its share of the
+    /// threads.
     fn share(&self, partition: usize) -> Result<Scan> {
         let partitions = match self.hash_partitions(self.partitions)? {
             Some(partitions) => partitions,
@@ -568,7 +569,7 @@ impl DataSource for ScanSource {
         Ok(propagation)
     }
 
-    /// Reads the row groups first that a sort with a limit needs. This does not sort the rows.
+    /// Reads the row groups that a sort with a limit needs before all others. This does not sort the rows.
     fn try_pushdown_sort(
         &self,
         order: &[PhysicalSortExpr],

@@ -155,7 +155,7 @@ impl TableFileWriter {
         Ok(())
     }
 
-    /// Returns the bytes sent to the file so far.
+    /// Returns the number of bytes sent to the file so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.writer.bytes()
     }

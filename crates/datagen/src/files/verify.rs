@@ -197,7 +197,7 @@ impl TableFileVerifier<'_> {
         Ok(sums)
     }
 
-    /// Reads the file sequentially, on a thread of its own.
+    /// Reads the file sequentially, on a dedicated thread.
     async fn read(
         &self,
         read: impl FnOnce(&mut dyn Read, &mut Checksums) -> Result<(), String> + Send + 'static,

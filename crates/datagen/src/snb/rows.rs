@@ -160,7 +160,7 @@ fn named(draws: ColumnRandom, rows: Range<u64>, names: &ArrayRef) -> Result<Arra
     Ok(Arc::new(DictionaryArray::<UInt8Type>::try_new(codes, names.clone())?))
 }
 
-/// Returns texts that end with their number, and the lengths of the texts.
+/// Returns strings that end with their number, and the lengths of the strings.
 fn contents(beginning: &str, rows: Range<u64>) -> (ArrayRef, ArrayRef) {
     let count = (rows.end - rows.start) as usize;
     let mut texts = StringBuilder::with_capacity(count, count * CONTENT);

@@ -22,7 +22,7 @@ use crate::{chunk::BATCH_ROWS, tpch::comments::CommentGenerator};
 
 /// Average length of a comment in bytes, rounded up.
 const COMMENT: usize = 28;
-/// Number of texts to prefetch before they are copied.
+/// Number of strings to prefetch before they are copied.
 const TOUCHED: usize = 64;
 /// Decimal precision of money.
 const PRECISION: u8 = 15;
@@ -118,8 +118,8 @@ impl LineItemBatches {
     }
 }
 
-/// Copies texts that are scattered over a large memory area. Touches all texts of a block before copying them, so
-/// that cache misses overlap.
+/// Copies strings that are scattered over a large memory area. Touches all strings of a block before copying them,
+/// so that cache misses overlap.
 fn copy_texts(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
     let mut bytes = Vec::with_capacity(texts.len() * COMMENT);
     for block in texts.chunks(TOUCHED) {

@@ -10,7 +10,7 @@ use tpchgen::distribution::{Distribution, Distributions};
 const SIZE: usize = 300 << 20;
 /// Maximum length of a sentence in bytes.
 const SENTENCE: usize = 1024;
-/// Number of bytes copied per word, whatever its length.
+/// Number of bytes copied per word, regardless of its length.
 const WORD: usize = 32;
 /// Parameters of the random numbers: powers of the multiplier modulo the modulus.
 const SEED: i64 = 933_588_178;

@@ -32,7 +32,7 @@ impl Edges {
     ///
     /// # Errors
     ///
-    /// As [`Edges::neighbors`].
+    /// Same as [`Edges::neighbors`].
     #[boxed]
     pub async fn csr(&self, direction: Direction) -> Result<Csr> {
         let view = self.clone().aligned_by(direction.side())?;

@@ -31,7 +31,7 @@ pub(super) struct EdgeTable {
     pub(super) lists: Vec<Arc<EdgeList>>,
 }
 
-/// View of the edges of one type. Cheap to make and to clone; clones share what they read.
+/// View of the edges of one type. Cheap to create and to clone; clones share what they read.
 #[derive(Clone)]
 pub struct Edges {
     pub(super) table: Arc<EdgeTable>,

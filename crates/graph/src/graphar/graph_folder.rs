@@ -85,8 +85,8 @@ impl GraphFolder {
         stats.bytes < stats.capacity / 8 * 7
     }
 
-    /// Returns true if a file's version identifies its content. For a moment after a write to a local folder it does
-    /// not: nothing may be cached of a file opened then, and it must be opened again later.
+    /// Returns true if a file's version identifies its content. Shortly after a write to a local folder it does
+    /// not: nothing may be cached from a file opened at that time, and the file must be reopened later.
     #[boxed]
     pub(crate) async fn is_settled(&self, file: &str) -> Result<bool> {
         if !self.is_folder() {

@@ -73,8 +73,8 @@ impl Edges {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for an index that no vertex has, [`Error::NoSuchAdjacency`] if no list is aligned by the
-    /// side of `vertices`, and as [`Edges::chunk`].
+    /// [`Error::OutOfRange`] for an index without a vertex, [`Error::NoSuchAdjacency`] if no list is aligned by
+    /// the side of `vertices`, and as [`Edges::chunk`].
     #[boxed]
     pub async fn neighbors(&self, vertices: &[i64], direction: Direction) -> Result<RecordBatch> {
         let view = self.clone().aligned_by(direction.side())?;
@@ -100,7 +100,7 @@ impl Edges {
     ///
     /// # Errors
     ///
-    /// As [`Edges::neighbors`].
+    /// Same as [`Edges::neighbors`].
     #[boxed]
     pub async fn degrees(&self, vertices: &[i64], direction: Direction) -> Result<Int64Array> {
         let view = self.clone().aligned_by(direction.side())?;

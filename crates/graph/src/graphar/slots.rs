@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tokio::sync::OnceCell;
 
-/// Upper bound of the numbers that have a slot, exclusive.
+/// Exclusive upper bound of the numbers that have a slot.
 pub(super) const MAX_SLOTS: u64 = 1 << 22;
 const SEGMENTS: usize = MAX_SLOTS.trailing_zeros() as usize + 1;
 

@@ -26,8 +26,8 @@ const MAX_CONCURRENT_CHUNKS: usize = 4;
 /// Chunks whose rows are gathered at a time: bounds the memory beyond the cache.
 const GATHER_WINDOW: usize = 64;
 
-/// View of the vertices of one type: all of them, or those that pass a filter and labels. Cheap to make and to clone;
-/// clones share what they read.
+/// View of the vertices of one type: all of them, or those that pass a filter and labels. Cheap to create and to
+/// clone; clones share what they read.
 #[derive(Clone)]
 pub struct Vertices {
     table: Arc<VertexTable>,
@@ -94,7 +94,7 @@ impl Vertices {
     ///
     /// # Errors
     ///
-    /// [`Error::Columnar`] if it names no property, or does not fit its type.
+    /// [`Error::Columnar`] if it names an unknown property, or does not fit the type of one.
     pub fn filter(mut self, predicate: &Predicate) -> Result<Self> {
         let predicate = match &self.filter {
             None => predicate.clone(),
@@ -223,7 +223,7 @@ impl Vertices {
         self.stream_range(0..u64::MAX)
     }
 
-    /// Streams as [`Self::stream`] within a range of indexes; indexes that no vertex has are skipped.
+    /// Streams like [`Self::stream`], restricted to a range of indexes; indexes without a vertex are skipped.
     pub fn stream_range(&self, range: Range<u64>) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let view = self.clone();
         let chunks = async move {
@@ -274,7 +274,7 @@ impl Vertices {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for an index that no vertex has.
+    /// [`Error::OutOfRange`] for an index without a vertex.
     #[boxed]
     pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
         let count = self.count().await?;

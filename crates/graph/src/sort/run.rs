@@ -1,4 +1,4 @@
-//! Sorted rows in an unnamed file on disk, which is gone however the process ends.
+//! Sorted rows in an unnamed file on disk, which never outlives the process.
 
 use std::{
     error::Error as StdError,

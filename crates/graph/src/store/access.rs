@@ -12,10 +12,11 @@ use crate::Result;
 
 /// Data that a read may use.
 ///
-/// Reads of several parts are written once, as an `async fn` that takes an `Access`; their `*_cached` variant polls the
-/// future once. Only leaf reads exist twice: `x_cached`, which returns `None` if anything is not in memory, and `x`,
-/// which tries it first. A warm lookup in one base takes about 90 ns, so `EdgeView::of_cached`,
-/// `EdgeParts::find_cached`, `EdgeParts::gather` and `VertexParts::take_cached` call the leaf without creating a future.
+/// Reads of several parts are written once, as an `async fn` that takes an `Access`; their `*_cached` variant
+/// polls the future once. Only leaf reads exist twice: `x_cached`, which returns `None` if anything is not in
+/// memory, and `x`, which tries it first. A warm lookup in one base takes about 90 ns, so `EdgeView::of_cached`,
+/// `EdgeParts::find_cached`, `EdgeParts::gather` and `VertexParts::take_cached` call the leaf without creating a
+/// future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Only data in memory: no I/O, no decode, no wait. If anything is missing, the future stays pending forever.

@@ -7,8 +7,8 @@
 //!   keys/chunk<n>                    vertex/<type>/vertex_count
 //! ```
 //!
-//! Counts that GraphAr keeps in small files of their own (vertices, edges of each part) are in the description
-//! too, so that opening a base costs no request.
+//! Counts that GraphAr keeps in separate small files (vertices, edges of each part) are also in the description,
+//! so that opening a base takes no request.
 //!
 //! Lookups come in pairs: `x_cached` is synchronous, since most warm lookups are one such call of about 90 ns; `x`
 //! tries it first, then loads chunks, and keeps only the requested rows of each.
@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 use self::keys::KeysInfo;
 use crate::graphar::{ChunkFiles, FileType, GraphFolder};
 
-/// Vertices of one type with the indexes from `first` on.
+/// Vertices of one type, with indexes starting at `first`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VertexBaseInfo {
     /// Path below the store's root, without leading or trailing slashes.
@@ -105,7 +105,7 @@ impl VertexBaseInfo {
     /// Returns why a record's description is invalid; `None` if it is valid.
     pub(super) fn invalid_reason(&self) -> Option<String> {
         let keys = self.keys.as_ref();
-        // Chunks of long texts have fewer keys than the chunk size.
+        // Chunks of long strings have fewer keys than the chunk size.
         let has_keys = keys.is_none_or(|keys| {
             let chunks = keys.fences.chunks() as u64;
             chunks_of(keys.count, keys.chunk_size)

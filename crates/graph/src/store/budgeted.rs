@@ -8,7 +8,7 @@ use stylobate_storage::Reservation;
 
 /// Memory footprint of a value.
 pub(crate) trait MemoryFootprint {
-    /// Returns the bytes in use, without cached columns.
+    /// Returns the memory in use, in bytes, without cached columns.
     fn bytes(&self) -> u64;
 }
 

@@ -30,7 +30,7 @@ use crate::{
 pub(super) const ATTEMPTS: u32 = 32;
 /// Attempts of a compaction before writers are asked to wait for it.
 const FAIR_ATTEMPTS: u32 = 4;
-/// Minimum time for which a compaction keeps trying: a writer of another process looks at leases once in some dozens of
+/// Minimum time for which a compaction keeps trying: writers of other processes check leases only every few dozen
 /// commits.
 const MIN_TRYING: Duration = Duration::from_secs(60);
 /// Maximum time between two attempts of a compaction.
@@ -221,14 +221,14 @@ impl GraphStore {
         }
     }
 
-    /// Commits a change without becoming the writer: it fences no writer, and keeps indexes unchanged. `change` gets
-    /// the newest version and returns the state of the next one ([`VersionRecord::next`] with other parts), or `None`
-    /// if there is nothing to do; it is called again if another commit came first. After a few lost races, commits
-    /// of this process wait for it, and writers of other processes are asked to pause.
+    /// Commits a change without becoming the writer: it fences no writer, and keeps indexes unchanged. `change`
+    /// gets the newest version and returns the state of the next one ([`VersionRecord::next`] with other parts),
+    /// or `None` if there is nothing to do; it is called again if another commit won the race. After a few lost
+    /// races, commits of this process wait for it, and writers of other processes are asked to pause.
     ///
     /// # Errors
     ///
-    /// Those of `change`, and [`Error::Conflict`] if other commits keep coming first: nothing was committed.
+    /// Errors of `change`, and [`Error::Conflict`] if other commits keep winning the race: nothing was committed.
     pub(super) async fn publish<F>(
         &self,
         lease: &Lease,

@@ -127,7 +127,7 @@ pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
     lease.last_modified.timestamp_millis() < now_ms.saturating_sub(TERM.as_millis() as i64)
 }
 
-/// Leases of others, as a writer sees them between two commits.
+/// Leases of other holders, as a writer sees them between two commits.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OtherLeases {
     /// Newest version that a running compaction started from; 0 if there is none.
@@ -151,7 +151,7 @@ impl TurnRequest {
     }
 }
 
-/// Returns the part of a lease's name that tells its kind; `None` for that of a load.
+/// Returns the part of a lease's name that identifies its kind; `None` for that of a load.
 fn extension(lease: &ObjectMeta) -> Option<&str> {
     lease.location.filename()?.split_once('.').map(|(_, extension)| extension)
 }
@@ -224,7 +224,7 @@ impl Lease {
         Ok((own.last_modified.timestamp_millis(), listed))
     }
 
-    /// Lists the leases of others.
+    /// Lists the leases of other holders.
     pub(super) async fn others(&self, core: &StoreCore) -> Result<OtherLeases> {
         let (now_ms, others) = self.among(core.listed(FOLDER).await?)?;
         Ok(OtherLeases::among(&others, now_ms))

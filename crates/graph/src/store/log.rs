@@ -99,10 +99,10 @@ impl VersionLog {
 
     /// Reads the record of a version; holders of the same version share it.
     pub(crate) fn read(&self, version: u64) -> BoxFuture<'_, Result<Arc<VersionRecord>>> {
-        self.records.get(version, self.read_anew(version)).boxed()
+        self.records.get(version, self.read_uncached(version)).boxed()
     }
 
-    async fn read_anew(&self, version: u64) -> Result<VersionRecord> {
+    async fn read_uncached(&self, version: u64) -> Result<VersionRecord> {
         let bytes = self.folder.read(&file_name(version)).await?;
         let record = parse(&bytes, version);
         record.map_err(|corrupt| Error::Data { file: self.name(version), reason: corrupt.to_string() })
@@ -128,7 +128,7 @@ impl VersionLog {
             self.records.put(record.version, record);
             return Ok(RecordPutOutcome::Done);
         };
-        let there = match self.read_anew(record.version).await {
+        let there = match self.read_uncached(record.version).await {
             Ok(there) => there,
             Err(Error::Missing { .. }) => return Err(failed),
             Err(error) => {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::Result;
 
-/// Number of entries at which dead ones are removed for the first time, then again whenever the number has doubled.
+/// Number of entries at which dead ones are first removed; they are removed again whenever the number has doubled.
 const FIRST_SWEEP: usize = 256;
 
 type SegmentSlot<T> = Arc<tokio::sync::Mutex<Weak<T>>>;

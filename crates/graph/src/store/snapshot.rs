@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Version of a store. Cheap to make and to clone; later commits do not change its results. As long as it is held,
-/// garbage collection of the same [`GraphStore`](crate::store::GraphStore) removes nothing that it needs.
+/// Version of a store. Cheap to create and to clone; later commits do not change its results. As long as it is
+/// held, garbage collection of the same [`GraphStore`](crate::store::GraphStore) removes nothing that it needs.
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,

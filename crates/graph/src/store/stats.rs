@@ -9,7 +9,7 @@ use super::{
     segments::OpenSegments,
 };
 
-/// Memory and lookups of a store, by kind. All of it is charged to the one budget of the cache.
+/// Memory and lookups of a store, by kind. All of this memory is charged to the budget of the cache.
 ///
 /// The cache keeps and evicts columns; other open segments are held as long as a snapshot needs them. Segments that no
 /// open version needs are not counted.

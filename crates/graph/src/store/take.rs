@@ -1,5 +1,5 @@
-//! Gathers rows of several chunks into one array: by direct copies for numbers and texts, so that scattered rows cost
-//! little more than the memory that they touch.
+//! Gathers rows of several chunks into one array. Numbers and strings are copied directly, so that scattered rows
+//! cost little more than the memory that they touch.
 
 use std::ops::Range;
 

@@ -50,7 +50,7 @@ impl Drop for PendingInsert<'_> {
     }
 }
 
-/// The guard of a task that makes a value while others wait for it.
+/// The guard of a task that computes a value while others wait for it.
 pub(super) type EntryGuard<'a, K, V, L> = PlaceholderGuard<'a, K, V, EntryWeighter, DefaultHashBuilder, L>;
 
 impl<K, V, L> fmt::Debug for GrantedCache<K, V, L> {
@@ -125,7 +125,7 @@ where
         self.cache.get(key)
     }
 
-    /// Returns the value, waiting for a task that makes it, or the guard to make it.
+    /// Returns the value, waiting for a task that is computing it, or the guard to compute it.
     pub(super) async fn get_or_guard(&self, key: &K) -> Result<V, EntryGuard<'_, K, V, L>>
     where
         K: Clone,
@@ -219,7 +219,7 @@ where
     }
 }
 
-/// Hashes of keys that were recently evicted or missed, one per slot: a key replaces another of the same slot.
+/// Hashes of keys that were recently evicted or missed, one per slot: a key replaces another one in the same slot.
 #[derive(Clone, Debug)]
 pub(super) struct GhostKeys {
     hasher: RandomState,

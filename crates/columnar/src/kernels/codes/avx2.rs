@@ -1,4 +1,4 @@
-//! Unpacks codes by vectors of eight.
+//! Unpacks codes in vectors of eight.
 
 use std::arch::x86_64::*;
 

@@ -52,7 +52,7 @@ fn buckets(values: usize) -> usize {
 }
 
 impl ValueTableScratch {
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.0.capacity() * size_of::<ValueBucket>()
     }
@@ -103,7 +103,7 @@ impl ValueHashTable {
         self.taken == 0
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.buckets.len() * size_of::<ValueBucket>()
     }

@@ -240,7 +240,7 @@ impl IntRleDecoder {
     }
 }
 
-/// Returns the bytes of `len` numbers of `width` bits each, with the last byte padded.
+/// Returns the size in bytes of `len` numbers of `width` bits each, with the last byte padded.
 fn packed_bytes(width: u32, len: usize) -> usize {
     (len * width as usize).div_ceil(8)
 }

@@ -229,7 +229,7 @@ fn decoder(
             scale,
         }),
         OrcTypeKind::ShortDecimal(precision, scale) => {
-            // These use version 2, whatever the column's encoding is.
+            // These use version 2, regardless of the column's encoding.
             let ints = IntRleDecoder::new(get(StreamKind::Data), true, true);
             Box::new(ShortDecimalColumnReader { presence, ints, precision, scale })
         }

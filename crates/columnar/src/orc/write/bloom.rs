@@ -45,7 +45,7 @@ impl OrcBloomFilterBuilder {
         self.hashes.clear();
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         let ended = self.ended + self.groups.capacity() * 2;
         (self.hashes.capacity() + ended) * size_of::<u64>()

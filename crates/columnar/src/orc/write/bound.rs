@@ -1,9 +1,9 @@
-//! Minimum and maximum text in statistics.
+//! Minimum and maximum strings in statistics.
 
 /// Maximum bytes of a bound; longer ones are truncated.
 const MAX_BYTES: usize = 1024;
 
-/// Bound of texts, truncated if it is long.
+/// Bound of strings, truncated if it is long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OrcStringBound {
     pub(super) text: Vec<u8>,
@@ -18,7 +18,7 @@ impl OrcStringBound {
         }
     }
 
-    /// Returns an upper bound: the last remaining character of a truncated text is incremented.
+    /// Returns an upper bound: the last remaining character of a truncated string is incremented.
     pub(super) fn upper(text: &[u8]) -> Self {
         let start = cut(text).and_then(|start| std::str::from_utf8(start).ok());
         let Some(start) = start else { return Self { text: text.to_vec(), is_cut: false } };

@@ -98,7 +98,8 @@ impl FromStr for OrcCompression {
     }
 }
 
-/// Idle compressors: at most as many as threads have ever worked at the same time, however many columns there are.
+/// Idle compressors: at most as many as threads have ever worked at the same time, regardless of the number of
+/// columns.
 pub(super) struct OrcCompressorPool {
     compression: OrcCompression,
     idle: Mutex<Vec<OrcChunkCompressor>>,

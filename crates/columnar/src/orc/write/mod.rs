@@ -1,10 +1,10 @@
-//! Writes ORC files: columns encoded side by side, stripe by stripe, into any sink.
+//! Writes ORC files to any sink: columns are encoded in parallel, stripe by stripe.
 //!
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> streams of the stripe -> sink
 //!              presence   which rows have a value
 //!              runs       integers, bytes and bits in run-length encoding
-//!              codes      texts as codes of a dictionary, as long as they repeat
+//!              codes      strings as codes of a dictionary, as long as they repeat
 //! ```
 //!
 //! A stream is compressed chunk by chunk while it grows, so that a stripe takes the memory of its encoded bytes. The

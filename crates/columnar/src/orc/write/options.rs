@@ -17,11 +17,12 @@ const MAX_CHUNK: u64 = (1 << 23) - 1;
 const ROW_INDEX_STRIDE: usize = 10_000;
 /// Maximum rows of a row group that readers can count.
 const MAX_STRIDE: usize = i32::MAX as usize;
-/// Default maximum ratio of distinct values to rows with a value, up to which a text column has a dictionary.
+/// Default maximum ratio of distinct values to rows with a value, up to which a string column has a dictionary.
 const DICTIONARY_THRESHOLD: f64 = 0.8;
 /// Default maximum bytes of a dictionary's values.
 const DICTIONARY_SIZE: ByteSize = ByteSize::mib(16);
-/// Maximum bytes of a dictionary's values, whatever the option: readers locate them with 31 bits, the writer with 32.
+/// Maximum bytes of a dictionary's values, regardless of the option: readers locate them with 31 bits, the writer
+/// with 32.
 const MAX_DICTIONARY: usize = 1 << 30;
 /// Default memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
@@ -34,8 +35,8 @@ pub struct OrcColumnOptions {
 }
 
 impl OrcColumnOptions {
-    /// Sets the maximum ratio of distinct values to rows with a value, up to which a stripe has a dictionary of texts:
-    /// 0 is never, 1 is always. Default: as for the other columns.
+    /// Sets the maximum ratio of distinct values to rows with a value, up to which a stripe has a dictionary of
+    /// strings: 0 means never, 1 means always. Default: as for the other columns.
     pub fn with_dictionary_threshold(mut self, threshold: f64) -> Self {
         self.dictionary_threshold = Some(threshold);
         self
@@ -166,7 +167,7 @@ impl OrcOptions {
         self.columns.iter().try_for_each(|(column, own)| self.check_one(Some(column), own))
     }
 
-    /// Returns the columns that have options of their own, and whether these request bloom filters.
+    /// Returns the columns that have their own options, and whether these request bloom filters.
     pub(super) fn columns_with_options(&self) -> impl Iterator<Item = (&str, bool)> {
         self.columns.iter().map(|(column, own)| (column.as_str(), own.bloom_filter.is_some()))
     }
@@ -207,7 +208,7 @@ impl OrcOptions {
         }
     }
 
-    /// Returns the bytes of a chunk before compression.
+    /// Returns the size of a chunk before compression, in bytes.
     pub(super) fn chunk(&self) -> usize {
         self.chunk_size.as_u64().clamp(1, MAX_CHUNK) as usize
     }

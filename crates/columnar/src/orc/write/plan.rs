@@ -8,8 +8,8 @@
 //! | decimals of up to 38 digits | decimal |
 //! | dates | date |
 //! | timestamps without and with zone | timestamp; timestamp with local time zone |
-//! | texts, views of them | string, or the type in the field's metadata |
-//! | bytes of any or fixed length, views of them | binary |
+//! | strings, string views | string, or the type in the field's metadata |
+//! | bytes of any or fixed length, byte views | binary |
 //! | lists, maps, structs | list, map, struct |
 //! | dictionaries, run-end encoded arrays | as their values |
 
@@ -44,7 +44,7 @@ pub(super) struct OrcColumnPlan {
     pub(super) options: OrcEncoderOptions,
 }
 
-/// Checks that columns with options of their own exist, and support the requested features.
+/// Checks that columns with their own options exist, and support the requested features.
 pub(super) fn check_options(plans: &[OrcColumnPlan], options: &OrcOptions) -> Result<()> {
     for (column, bloom_filter) in options.columns_with_options() {
         let plan = plans.iter().find_map(|plan| plan.find(column)).ok_or_else(|| {
@@ -98,7 +98,7 @@ pub(super) enum OrcTargetType {
     Struct,
 }
 
-/// Length of a text in characters.
+/// Length of a string in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrcTextLength {
     Any,
@@ -242,7 +242,7 @@ impl OrcColumnPlanner<'_> {
     }
 }
 
-/// Returns whether encoders copy some values of the arrays within an array of this type, by kernels of arrow.
+/// Returns whether encoders copy some values of the arrays within an array of this type with arrow kernels.
 fn is_rebuilt(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -254,7 +254,7 @@ fn is_rebuilt(data_type: &DataType) -> bool {
     )
 }
 
-/// Returns whether a type has values of 0 bytes: arrow's kernels lose their number.
+/// Returns whether a type has values of 0 bytes: arrow's kernels lose track of their number.
 fn has_empty_values(data_type: &DataType) -> bool {
     contains_type(data_type, |found| *found == DataType::FixedSizeBinary(0))
 }
@@ -411,7 +411,7 @@ impl OrcTextLength {
         }
     }
 
-    /// Returns the number of spaces that a text is padded with; an error if it is too long.
+    /// Returns the number of spaces that a string is padded with; an error if it is too long.
     #[inline]
     pub(super) fn padding(self, text: &[u8]) -> Result<usize, String> {
         let max_chars = match self {
@@ -428,7 +428,7 @@ impl OrcTextLength {
         Ok(if matches!(self, Self::Exactly(_)) { missing } else { 0 })
     }
 
-    /// Returns the text in the form of the file, in `scratch` if it is padded; an error if it is too long.
+    /// Returns the string in the form of the file, in `scratch` if it is padded; an error if it is too long.
     #[inline]
     pub(super) fn padded<'a>(self, text: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
         let padding = self.padding(text)?;

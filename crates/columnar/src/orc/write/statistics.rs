@@ -60,7 +60,7 @@ pub(super) enum OrcTypeStatistics {
 }
 
 impl OrcTypeStatistics {
-    /// Returns whether the minimum and maximum text are collected.
+    /// Returns whether the minimum and maximum string are collected.
     pub(super) fn has_text_bounds(&self) -> bool {
         matches!(self, Self::Texts { .. })
     }
@@ -203,7 +203,7 @@ impl OrcStatsAccumulator {
         widen(bounds, bounds_of(days));
     }
 
-    /// Adds the bounds and bytes of texts.
+    /// Adds the bounds and bytes of strings.
     pub(super) fn add_texts(&mut self, texts: Option<(&[u8], &[u8])>, length: u64) {
         match &mut self.detail {
             OrcTypeStatistics::Bytes(bytes) => *bytes += length,

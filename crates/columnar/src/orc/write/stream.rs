@@ -32,12 +32,12 @@ impl OrcStreamWriter {
         Self { raw: Vec::new(), before: 0, chunk, written }
     }
 
-    /// Returns the bytes written so far.
+    /// Returns the number of bytes written so far.
     pub(super) fn position(&self) -> u64 {
         self.before + self.raw.len() as u64
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.raw.capacity() + self.written.len as usize
     }

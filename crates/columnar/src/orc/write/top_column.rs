@@ -1,4 +1,4 @@
-//! Encodes a top-level column: splits its rows into row groups, and starts afresh with each stripe.
+//! Encodes a top-level column: splits its rows into row groups, and starts over with each stripe.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::kernels::weight::weight_of;
 
-/// Rows after which full chunks are compressed: expanded values may be many times longer than the arriving array.
+/// Rows after which full chunks are compressed: expanded values may be many times longer than the input array.
 const PIECE: usize = 16_384;
 /// Bytes above which a piece has fewer rows: dictionaries hold less than 4 GiB, and are dropped between pieces only.
 const MAX_PIECE_BYTES: usize = 1 << 30;
@@ -61,7 +61,7 @@ impl TopLevelColumnEncoder {
         Ok(())
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.column.as_ref().map_or(0, StripeColumnEncoder::memory)
     }

@@ -38,9 +38,9 @@ const MIN_ROWS_BYTES: usize = 4 << 20;
 /// Writer of record batches to an ORC file. If it is dropped before it is finished, no file is left.
 ///
 /// Unsigned numbers become signed ones of the next size, half floats become floats, and dictionaries become their
-/// values; columns of nulls become booleans. Texts are strings, unless the metadata of their field has `varchar(n)` or
-/// `char(n)` under `orc.type`; other metadata of fields become attributes of the file's types. Times of day, durations,
-/// intervals and unions are errors, and so are values that the file's type cannot hold.
+/// values; columns of nulls become booleans. Strings become `string`, unless the metadata of their field has
+/// `varchar(n)` or `char(n)` under `orc.type`; other metadata of fields become attributes of the file's types.
+/// Times of day, durations, intervals and unions are errors, and so are values that the file's type cannot hold.
 pub struct OrcWriter {
     sink: Box<dyn Sink>,
     name: String,
@@ -139,12 +139,12 @@ impl OrcWriter {
         Ok((plans, types))
     }
 
-    /// Returns the rows accepted so far.
+    /// Returns the number of rows accepted so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Returns the bytes handed to the sink so far.
+    /// Returns the number of bytes handed to the sink so far.
     pub fn bytes(&self) -> u64 {
         self.sink.position()
     }
@@ -154,7 +154,7 @@ impl OrcWriter {
         self.columns.iter().map(TopLevelColumnEncoder::encoded).sum::<usize>() as u64
     }
 
-    /// Returns the bytes in memory: encoded columns and buffered rows.
+    /// Returns the memory in use, in bytes: encoded columns and buffered rows.
     pub(crate) fn memory_used(&self) -> usize {
         self.columns.iter().map(TopLevelColumnEncoder::memory).sum::<usize>() + self.waiting_bytes
     }
@@ -164,7 +164,7 @@ impl OrcWriter {
         self.span.clone()
     }
 
-    /// Returns the bytes that the sink holds.
+    /// Returns the number of bytes that the sink holds.
     pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()
     }
@@ -181,8 +181,8 @@ impl OrcWriter {
         Ok(())
     }
 
-    /// Appends a batch, whose columns must have the types of the schema. A batch of other types changes nothing; after
-    /// any other error, or if the future is dropped, there will be no file.
+    /// Appends a batch, whose columns must have the types of the schema. A batch of other types has no effect;
+    /// after any other error, or if the future is dropped, no file is written.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         promised::check(batch, &self.schema)
@@ -236,7 +236,7 @@ impl OrcWriter {
         Ok(())
     }
 
-    /// Writes the rest and the footer, and gives the file its name.
+    /// Writes the rest and the footer, and publishes the file under its name.
     #[boxed]
     pub async fn finish(self) -> Result<OrcWritten> {
         let span = self.span.clone();

@@ -36,8 +36,8 @@ struct BytesDictionary {
 }
 
 impl FlatChunk<'_> {
-    /// Decodes the chunk's values in segments, all or those that pass the filter; `None` if its type or an encoding needs
-    /// the general reader.
+    /// Decodes the chunk's values in segments, all or those that pass the filter; `None` if its type or an
+    /// encoding needs the general reader.
     pub(crate) fn decode_bytes(
         &self,
         bytes: &ParquetBytes,

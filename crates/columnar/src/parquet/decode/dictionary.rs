@@ -118,7 +118,7 @@ impl FlatChunk<'_> {
         coded?.map(Self::narrowest).transpose()
     }
 
-    /// Returns the rows of the row group.
+    /// Returns the number of rows in the row group.
     pub(crate) fn rows(&self) -> usize {
         self.file.row_group_rows(self.row_group) as usize
     }

@@ -48,8 +48,8 @@ impl ParquetFile {
         self.batches(row_group, columns, batch_rows, None, &group)
     }
 
-    /// Returns all rows of some columns of a row group, or the selected ones, in small batches. A reader takes each
-    /// top-level column only once: if several parts of one column are requested, several readers run side by side.
+    /// Returns all rows of some columns of a row group, or the selected ones, in small batches. A reader takes
+    /// each top-level column only once: if several parts of one column are requested, several readers are used.
     pub(crate) fn batches(
         &self,
         row_group: usize,

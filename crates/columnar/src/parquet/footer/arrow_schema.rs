@@ -88,7 +88,7 @@ impl ArrowColumns {
         Ok(Self { fields, leaves, unreadable: BTreeMap::new(), metadata: said })
     }
 
-    /// Converts each column by itself, so that an unreadable one does not hide others.
+    /// Converts each column separately, so that an unreadable one does not hide others.
     fn one_by_one(metadata: &ParquetMetaData) -> Result<Self, Corrupt> {
         let roots = metadata.file_metadata().schema_descr().root_schema().get_fields();
         let mut columns = Self {

@@ -25,7 +25,7 @@ const SUPPLY_AAD_PREFIX: i64 = 3;
 const ALGORITHM_OF_FILE: i64 = 1;
 const ALGORITHM_OF_FOOTER: i64 = 8;
 
-/// Footer of an encrypted file, in plaintext but for the metadata of columns with their own keys.
+/// Footer of an encrypted file, in plaintext except for the metadata of columns with their own keys.
 pub(crate) struct DecryptedFooter {
     /// A file of `AES_GCM_V1` without row groups or signature: the algorithm of pages does not matter for the footer,
     /// and the parquet crate supports only this one.
@@ -34,8 +34,8 @@ pub(crate) struct DecryptedFooter {
 }
 
 impl DecryptedFooter {
-    /// Decrypts a footer, or checks its signature; `None` if the file is not encrypted. The bytes are all those before the
-    /// length of the footer.
+    /// Decrypts a footer, or checks its signature; `None` if the file is not encrypted. `footer` has all bytes
+    /// before the length of the footer.
     pub(crate) fn open(footer: &[u8], is_encrypted: bool, keys: &Decryption) -> Result<Option<Self>> {
         if is_encrypted {
             let missing = || wrong("the crypto metadata of the file cannot be parsed");

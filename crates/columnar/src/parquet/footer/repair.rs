@@ -1,5 +1,5 @@
-//! Repairs footers that other readers accept and the parquet crate refuses: odd fields are dropped or corrected, and
-//! footers beyond repair are left as they are.
+//! Repairs footers that other readers accept and the parquet crate refuses: odd fields are dropped or corrected,
+//! and footers beyond repair are left unchanged.
 //!
 //! Field numbers follow `parquet.thrift` of the Parquet format.
 

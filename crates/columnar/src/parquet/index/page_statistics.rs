@@ -139,7 +139,7 @@ impl PruningStatistics for PageStatistics<'_> {
 /// Returns whether the filter may contain a value, hashed as the file stores it; `None` if that is uncertain.
 fn contains(bloom: &Sbbf, leaf: &ColumnDescriptor, literal: &Literal) -> Option<bool> {
     let whole = |value: i128| match leaf.physical_type() {
-        // A value out of the type's range is not in the column, whatever its sign.
+        // A value out of the type's range is not in the column, regardless of its sign.
         PhysicalType::INT32 => {
             let bits =
                 i32::try_from(value).ok().or_else(|| u32::try_from(value).ok().map(|bits| bits as i32));

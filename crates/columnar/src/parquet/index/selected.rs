@@ -40,7 +40,7 @@ pub(crate) struct SelectedPages {
 struct FetchedPages(Arc<[(u64, Bytes)]>);
 
 impl SelectedPages {
-    /// Returns the bytes that have to be read.
+    /// Returns the number of bytes to read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }

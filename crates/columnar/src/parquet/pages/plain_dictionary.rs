@@ -31,7 +31,7 @@ enum PlainValueLayout {
 }
 
 impl PlainValueLayout {
-    /// Returns the bytes before a value.
+    /// Returns the number of bytes before a value.
     fn prefix(self) -> usize {
         match self {
             Self::Prefixed => size_of::<u32>(),

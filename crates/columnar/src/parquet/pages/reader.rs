@@ -222,8 +222,8 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         Ok(page.into())
     }
 
-    /// Decompresses the page in the layout of version 1, which does not need the number of nulls: some writers do not
-    /// know it.
+    /// Decompresses the page in the layout of version 1, which does not need the number of nulls: some writers do
+    /// not record it.
     fn as_version_1(&mut self, header: &PageHeader, body: Bytes) -> Result<Bytes> {
         let PageKind::DataV2 { definition, repetition, compressed, .. } = header.kind else {
             return Err(wrong("a page of another version"));

@@ -99,18 +99,18 @@ impl Codebook {
         self.dictionary.values.len()
     }
 
-    /// Returns the bytes of all values.
+    /// Returns the size of all values, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.dictionary.values.stored_bytes()
     }
 
-    /// Returns the bytes in memory, without the map.
+    /// Returns the memory in use, in bytes, without the map.
     pub(super) fn memory(&self) -> usize {
         let page = self.page.iter().flat_map(|page| &page.blobs).map(Bytes::len).sum::<usize>();
         self.dictionary.values.memory() + self.keys.len() * 8 + page
     }
 
-    /// Returns the bytes of the map, which is as long as the arriving dictionary.
+    /// Returns the size in bytes of the map, which is as long as the input dictionary.
     pub(super) fn map_bytes(&self) -> usize {
         self.map.len() * 4
     }

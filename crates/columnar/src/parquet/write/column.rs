@@ -212,9 +212,10 @@ fn addressable_values(keys: &DataType) -> usize {
     }
 }
 
-/// Returns the type of a column in the file's Arrow schema. Readers restore only dictionaries of strings and bytes, not
-/// of views, and nested ones only with keys of 32 bits: Polars with unsigned keys, as its categories have, and panics on
-/// signed ones. Some readers restore no dictionaries from delta-encoded values, so `delta` leaves them out.
+/// Returns the type of a column in the file's Arrow schema. Readers restore only dictionaries of strings and
+/// bytes, not of views, and nested ones only with keys of 32 bits: Polars with unsigned keys, as its categories
+/// have, and panics on signed ones. Some readers restore no dictionaries from delta-encoded values, so `delta`
+/// leaves them out.
 fn stored_type(data_type: &DataType, delta: bool) -> DataType {
     let dictionary = |keys: &DataType, values: &DataType| {
         if delta || !is_text(values) {
@@ -333,7 +334,7 @@ impl ParquetColumnEncoder {
         }
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         match &self.encoder {
             ParquetChunkEncoder::Coded(coded) => coded.memory(),

@@ -13,14 +13,14 @@ use super::compression::Compression;
 
 /// Use of dictionary encoding.
 ///
-/// For booleans, half-precision floats, and values in lists, maps and structs, `On` does no more than `Auto`.
+/// For booleans, half-precision floats, and values in lists, maps and structs, `On` has the same effect as `Auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DictionaryEncoding {
-    /// A column that arrives as a dictionary is written as one, whatever its size. Other columns start with a
+    /// A column whose input is a dictionary is written as one, regardless of its size. Other columns start with a
     /// dictionary, and fall back if that of a row group exceeds 1 MiB.
     #[default]
     Auto,
-    /// Always, even if values arrive one by one and do not repeat: each is looked up in the dictionary.
+    /// Always, even if the input is plain values that do not repeat: each is looked up in the dictionary.
     On,
     /// Never.
     Off,
@@ -29,7 +29,7 @@ pub enum DictionaryEncoding {
 /// Encoding of values without a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Values as they are.
+    /// Raw values.
     Plain,
     /// Differences of integers.
     DeltaBinaryPacked,

@@ -58,7 +58,7 @@ impl GenericColumnEncoder {
         self.leaves.iter_mut().zip(&arrays).try_for_each(|((writer, _), array)| writer.write(array))
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.leaves.iter().map(|(writer, _)| writer.memory_size()).sum()
     }

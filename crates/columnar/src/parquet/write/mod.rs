@@ -1,9 +1,9 @@
-//! Writes Parquet files: columns encoded side by side, row group by row group, into any sink.
+//! Writes Parquet files to any sink: columns are encoded in parallel, row group by row group.
 //!
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> chunks of the row group -> sink
-//!              coded     codes of arriving dictionaries become the file's
-//!              fallback  strings and bytes that arrive as values: codes, until the dictionary gets too large
+//!              coded     codes of input dictionaries become the file's
+//!              fallback  strings and bytes without input dictionaries: codes, until the dictionary gets too large
 //!              strings   those without a dictionary, or after falling back from one
 //!              general   everything else, by the parquet crate
 //! ```

@@ -26,7 +26,7 @@ const ROW_GROUP_SIZE: ByteSize = ByteSize::mib(128);
 const PAGE_ROWS: usize = 20_000;
 /// Default maximum bytes of a page.
 const PAGE_SIZE: ByteSize = ByteSize::mib(1);
-/// Maximum bytes of a dictionary built from values; one that arrives may be larger.
+/// Maximum bytes of a dictionary built from values; an input dictionary may be larger.
 pub(super) const DICTIONARY_SIZE: ByteSize = ByteSize::mib(1);
 /// Default memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
@@ -139,8 +139,8 @@ impl ParquetOptions {
         self
     }
 
-    /// Makes equal batches produce equal files, whatever dictionaries their rows arrive with: the dictionaries of the
-    /// file have the values in the order in which they occur. Large dictionaries take longer to write. Not supported
+    /// Makes equal batches produce equal files, regardless of their dictionaries: the dictionaries of the file
+    /// have the values in the order in which they occur. Large dictionaries take longer to write. Not supported
     /// for folders of files, which share a memory limit. Default: no.
     pub fn with_reproducible(mut self, reproducible: bool) -> Self {
         self.reproducible = reproducible;
@@ -288,12 +288,12 @@ pub(super) struct ParquetEncoderOptions {
     pub(super) bloom_filter: Option<f64>,
     pub(super) page_rows: usize,
     pub(super) page_bytes: usize,
-    /// Maximum bytes of an arriving dictionary that is taken as it is; a larger one is rebuilt from the values in the
+    /// Maximum bytes of an input dictionary that is kept unchanged; a larger one is rebuilt from the values in the
     /// order in which they occur. 0 rebuilds every dictionary, in each row group.
     pub(super) dictionary_bytes: usize,
     /// True if the values of its dictionaries are ordered.
     pub(super) is_ordered: bool,
-    /// True if it arrives with keys of 8 or 16 bits.
+    /// True if its input has keys of 8 or 16 bits.
     pub(super) has_narrow_keys: bool,
     pub(super) version_2: bool,
 }

@@ -1,6 +1,6 @@
 //! Assembles the pages of a column chunk: levels and values, compressed, after a header.
 //!
-//! Buffers are reused from page to page, so that a page takes no memory but its own.
+//! Buffers are reused from page to page, so that a page takes only the memory of its own bytes.
 
 pub(super) mod header;
 pub(super) mod hybrid;
@@ -84,7 +84,7 @@ impl ChunkPageWriter {
         })
     }
 
-    /// Returns the bytes of all pages.
+    /// Returns the size of all pages, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.compressed + self.dictionary_bytes()
     }
@@ -93,7 +93,7 @@ impl ChunkPageWriter {
         self.dictionary.iter().flatten().map(Bytes::len).sum()
     }
 
-    /// Returns the rows of all pages.
+    /// Returns the number of rows in all pages.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

@@ -149,12 +149,12 @@ impl ParquetWriter {
         Ok((kinds, footer))
     }
 
-    /// Returns the rows accepted so far.
+    /// Returns the number of rows accepted so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Returns the bytes handed to the sink so far.
+    /// Returns the number of bytes handed to the sink so far.
     pub fn bytes(&self) -> u64 {
         self.sink.position()
     }
@@ -164,7 +164,7 @@ impl ParquetWriter {
         self.columns.iter().map(ParquetColumnEncoder::encoded).sum::<usize>() as u64
     }
 
-    /// Returns the bytes in memory: encoded columns and buffered rows.
+    /// Returns the memory in use, in bytes: encoded columns and buffered rows.
     pub(crate) fn memory_used(&self) -> usize {
         let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
         self.columns.iter().map(ParquetColumnEncoder::memory).sum::<usize>() + kept + self.waiting_bytes
@@ -175,7 +175,7 @@ impl ParquetWriter {
         self.span.clone()
     }
 
-    /// Returns the bytes that the sink holds.
+    /// Returns the number of bytes that the sink holds.
     pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()
     }
@@ -199,8 +199,8 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// Appends a batch, whose columns must have the types of the schema. A batch of other types changes nothing; after
-    /// any other error, or if the future is dropped, there will be no file.
+    /// Appends a batch, whose columns must have the types of the schema. A batch of other types has no effect;
+    /// after any other error, or if the future is dropped, no file is written.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         promised::check(batch, &self.schema)
@@ -245,7 +245,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// Writes the rest and the footer, and gives the file its name.
+    /// Writes the rest and the footer, and publishes the file under its name.
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
         let span = self.span.clone();
@@ -270,7 +270,7 @@ impl ParquetWriter {
         let stored = stored.map(|(kind, values)| kind.stored(values.as_ref().map(HashSet::len)));
         let stored: Vec<Field> = stored.collect();
         let mut of_schema = self.schema.metadata().clone();
-        // The rows may come from a data set; this file belongs to one only if its options say so.
+        // The rows may come from a data set; this file belongs to one only if its options state it.
         of_schema.remove(DATASET_KEY);
         // The mark of a data set, and an Arrow schema of the caller, are not metadata of this schema.
         let own = self.options.metadata.iter();
@@ -297,7 +297,8 @@ impl ParquetWriter {
         Ok((written, self.sink))
     }
 
-    /// Returns the bytes of a batch. They include its dictionaries, unless the file must not depend on those.
+    /// Returns the size of a batch, in bytes. It includes the dictionaries, unless the file must not depend on
+    /// them.
     fn weight(&self, batch: &RecordBatch) -> usize {
         if self.options.reproducible { weight_of_rows(batch) } else { weight(batch) }
     }

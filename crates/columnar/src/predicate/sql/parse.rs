@@ -1,7 +1,7 @@
 //! Parses the condition of a SQL `WHERE`. The tokenizer is sqlparser's; the grammar is here.
 //!
-//! The grammar is small. A chain of ten thousand ORs is parsed into one flat list, and no text overflows the stack,
-//! however deeply it nests.
+//! The grammar is small. A chain of ten thousand ORs is parsed into one flat list, and no input overflows the
+//! stack, regardless of its nesting.
 //!
 //! ```text
 //! condition  = conjunction { OR conjunction }
@@ -406,7 +406,7 @@ impl PredicateParser {
         self.call(function)
     }
 
-    /// Parses a condition on a text, with another text after the comma.
+    /// Parses a condition on a string, with another string after the comma.
     fn text_function(&mut self, build: fn(Operand, String) -> Predicate) -> Result<SqlTerm> {
         self.skip();
         self.expect(&Token::LParen)?;

@@ -109,7 +109,7 @@ impl CsvOptions {
         self
     }
 
-    /// Sets the texts that are timestamps. Default: [`TimestampInference::Microseconds`].
+    /// Sets which strings are inferred to be timestamps. Default: [`TimestampInference::Microseconds`].
     #[must_use]
     pub fn with_timestamps(mut self, timestamps: TimestampInference) -> Self {
         self.timestamps = timestamps;

@@ -1,4 +1,5 @@
-//! Checks a message of Arrow IPC before it is decoded: arrow allocates whatever a damaged length says, which aborts.
+//! Checks a message of Arrow IPC before it is decoded: arrow allocates as much as a damaged length states, which
+//! aborts the process.
 
 use std::fmt::Display;
 
@@ -16,7 +17,7 @@ const PROBED_BYTES: u64 = 64 << 20;
 /// Maximum bytes of one allocation. libFuzzer aborts at large ones, even if they are only tried.
 const MAX_BYTES: u64 = if cfg!(fuzzing) { PROBED_BYTES } else { i64::MAX as u64 };
 
-/// Checks a message whose metadata and body came apart, as in Flight, before a decoder of arrow reads it.
+/// Checks a message whose metadata and body arrive separately, as in Flight, before a decoder of arrow reads it.
 ///
 /// `metadata` is the flatbuffer of the message, without its length.
 ///
@@ -80,7 +81,7 @@ fn check_batch(batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), Corrupt> {
         check_count("nulls of an array", node.null_count(), rows)?;
     }
 
-    // Each buffer is an allocation of its own, if its column is read at all.
+    // Each buffer is allocated separately, if its column is read at all.
     if codec.is_some() { probe_allocation(largest) } else { Ok(()) }
 }
 

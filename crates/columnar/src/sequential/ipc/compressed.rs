@@ -1,11 +1,11 @@
 //! Upper bounds of the decompressed size of compressed buffers, from their frames alone: stated lengths may be damaged.
 
 const ZSTD_MAGIC: u32 = 0xFD2F_B528;
-/// Magic number of Zstandard frames to be skipped, but for its last four bits.
+/// Magic number of skippable Zstandard frames, except for its last four bits.
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A50;
 /// Maximum decompressed bytes of a Zstandard block (RFC 8878, section 3.1.1.2.4).
 const ZSTD_BLOCK: u32 = 128 << 10;
-/// Maximum bytes that one byte of an LZ4 block stands for.
+/// Maximum bytes that one byte of an LZ4 block decompresses to.
 const LZ4_RATIO: u64 = 255;
 
 /// Returns the maximum number of bytes that an LZ4 frame decompresses to.
@@ -13,8 +13,8 @@ pub(super) fn max_lz4_bytes(frame: &[u8]) -> u64 {
     (frame.len() as u64).saturating_mul(LZ4_RATIO)
 }
 
-/// Returns the maximum number of bytes that Zstandard frames decompress to. Frames from the first malformed one on count
-/// for nothing.
+/// Returns the maximum number of bytes that Zstandard frames decompress to. The first malformed frame and all
+/// after it are not counted.
 pub(super) fn max_zstd_bytes(mut frames: &[u8]) -> u64 {
     let mut size = 0_u64;
     while let Some((decompressed, rest)) = zstd_frame(frames) {
@@ -76,7 +76,7 @@ fn zstd_blocks(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
 
         let len = header >> 3;
         let (stored, decompressed) = match (header >> 1) & 0b11 {
-            // As it is.
+            // Uncompressed.
             0 => (len, len),
             // One byte, repeated.
             1 => (1, len.min(ZSTD_BLOCK)),

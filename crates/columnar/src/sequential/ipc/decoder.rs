@@ -20,7 +20,7 @@ use crate::parallel::guarded::guarded;
 
 /// Decoder of the messages of a file or stream, in their order.
 ///
-/// Bytes are checked before they are decoded, and decoded with all validation that arrow has. A panic becomes an error.
+/// Bytes are checked before they are decoded, and decoded with arrow's full validation. A panic becomes an error.
 pub(super) struct IpcDecoder {
     schema: SchemaRef,
     projection: Option<Vec<usize>>,
@@ -47,7 +47,7 @@ impl IpcDecoder {
         self.projection = Some(columns);
     }
 
-    /// Returns all columns, whatever the projection.
+    /// Returns all columns, regardless of the projection.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -88,7 +88,7 @@ impl IpcDecoder {
     }
 }
 
-/// Fails for types that no writer writes, and that functions of arrow panic at.
+/// Fails for types that no writer writes, and on which functions of arrow panic.
 fn check_type(data_type: &DataType) -> Result<(), Corrupt> {
     let is_valid = match data_type {
         DataType::FixedSizeBinary(size) | DataType::FixedSizeList(_, size) => *size >= 0,
@@ -96,7 +96,7 @@ fn check_type(data_type: &DataType) -> Result<(), Corrupt> {
         DataType::Decimal64(precision, _) => (1..=18).contains(precision),
         DataType::Decimal128(precision, _) => (1..=38).contains(precision),
         DataType::Decimal256(precision, _) => (1..=76).contains(precision),
-        // It ends texts of the C interface.
+        // It terminates strings in the C interface.
         DataType::Timestamp(_, Some(zone)) => !zone.contains('\0'),
         DataType::Map(entries, _) => {
             matches!(entries.data_type(), DataType::Struct(fields) if fields.len() == 2)

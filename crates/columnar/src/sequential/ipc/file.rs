@@ -132,7 +132,7 @@ impl<R: Read + Seek> Iterator for IpcFileReader<R> {
     }
 }
 
-/// Place of a message in the file.
+/// Location of a message in the file.
 #[derive(Clone, Copy)]
 struct MessageBlock {
     offset: u64,
@@ -153,7 +153,8 @@ fn message_blocks<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Result<Vec
     blocks.ok_or_else(|| "the footer lists a message at a negative offset or of a negative length".into())
 }
 
-/// Fails if blocks overlap, or reach into the footer: a damaged length would allocate what another block holds.
+/// Fails if blocks overlap, or reach into the footer: a damaged length would allocate bytes that belong to another
+/// block.
 fn check_disjoint(
     dictionaries: &[MessageBlock],
     batches: &[MessageBlock],
@@ -174,7 +175,7 @@ fn check_disjoint(
     Ok(())
 }
 
-/// Returns the flatbuffer of a message without its length, which has a marker before it but in early versions.
+/// Returns the flatbuffer of a message without its length, which follows a marker except in early versions.
 fn without_length(metadata: &[u8]) -> Option<&[u8]> {
     metadata.strip_prefix(ARROW_STREAM).unwrap_or(metadata).get(4..)
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use stylobate_storage::Corrupt;
 
-/// Returns the error of bytes that are no Arrow IPC, with [`Corrupt`] as its source.
+/// Returns the error of bytes that are not Arrow IPC, with [`Corrupt`] as its source.
 pub(super) fn invalid(corrupt: impl Into<Corrupt>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, corrupt.into())
 }
@@ -17,7 +17,7 @@ pub(super) fn invalid_message(corrupt: Corrupt, message: u64, body: u64) -> io::
     })
 }
 
-/// Fills `bytes`. An input that ends before is invalid.
+/// Fills `bytes`. An input that ends early is invalid.
 pub(super) fn read_exactly(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<()> {
     input.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => invalid("it ends within a message"),

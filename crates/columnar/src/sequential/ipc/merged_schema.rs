@@ -91,7 +91,7 @@ impl MergedIpcSchema {
         Ok(Self { schema, positions, conflicts })
     }
 
-    /// Gives columns the types that the caller gave, to which the values of each file are cast.
+    /// Sets the column types that the caller gave, to which the values of each file are cast.
     pub(super) fn with_types(self, options: &TableOptions) -> Self {
         let Self { schema, positions, mut conflicts } = self;
         let mut fields: Vec<FieldRef> = schema.fields().to_vec();

@@ -20,14 +20,15 @@ use super::{
 };
 use crate::sequential::format::ARROW_STREAM;
 
-/// Bytes that are allocated before any has arrived; later as many again as have arrived.
+/// Bytes that are allocated before any have arrived; after that, each allocation at most doubles the bytes that
+/// have arrived.
 const FIRST_BYTES: usize = 16 << 20;
 
 /// Reader of the batches of an Arrow IPC stream from an untrusted source.
 ///
-/// Unlike arrow's own reader it checks lengths before it allocates what they say, returns errors where that one panics,
-/// and ends at the first error. Malformed bytes are an error of kind [`io::ErrorKind::InvalidData`] whose source is a
-/// [`Corrupt`] with the offset in the stream.
+/// Unlike arrow's own reader, it checks lengths before it allocates memory for them, returns errors where that
+/// reader panics, and ends at the first error. Malformed bytes are an error of kind [`io::ErrorKind::InvalidData`]
+/// whose source is a [`Corrupt`] with the offset in the stream.
 pub struct IpcStreamReader<R> {
     input: MessageInput<R>,
     decoder: IpcDecoder,

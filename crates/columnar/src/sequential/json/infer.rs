@@ -150,15 +150,15 @@ impl JsonType {
     }
 }
 
-/// The numbers of a record as they are written, found only when one is asked for.
+/// The numbers of a record as they are written, located on demand.
 ///
-/// The parser gives integers beyond 64 bits as floating-point numbers, without saying whether a fraction or an exponent
-/// was written.
+/// The parser returns integers beyond 64 bits as floating-point numbers, without indicating whether a fraction or
+/// an exponent was written.
 struct NumberTokens<'a> {
     /// The part of the record after the last number that was found.
     rest: &'a [u8],
     found: u64,
-    /// Numbers that the parser has given so far.
+    /// Number of numbers that the parser has returned so far.
     parsed: u64,
 }
 
@@ -167,7 +167,8 @@ impl<'a> NumberTokens<'a> {
         Self { rest: record, found: 0, parsed: 0 }
     }
 
-    /// Returns `true` if the last number that the parser gave is an integer: digits, without a fraction or an exponent.
+    /// Returns `true` if the last number that the parser returned is an integer: digits, without a fraction or an
+    /// exponent.
     fn is_integer(&mut self) -> bool {
         let mut token: &[u8] = &[];
         while self.found < self.parsed {

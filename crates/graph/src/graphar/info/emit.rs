@@ -1,8 +1,8 @@
 //! Writes YAML in the subset that every reader of GraphAr understands.
 //!
-//! The official reader is line-based. A `#` begins a comment, unless it is the only one and in double quotes. A list
-//! entry with a colon is a mapping, unless it is the only colon and in double quotes. Escapes are never decoded, and
-//! `""` is an error. Some texts therefore cannot be written.
+//! The official reader is line-based. A `#` begins a comment, unless it is the only one and in double quotes. A
+//! list entry with a colon is a mapping, unless it is the only colon and in double quotes. Escapes are never
+//! decoded, and `""` is an error. Some strings therefore cannot be written.
 
 use super::key_error::InfoKeyError;
 
@@ -43,7 +43,7 @@ impl InfoYamlWriter {
         self.text += &format!("{key}:\n");
     }
 
-    /// Writes a list of texts below `key`; nothing if it is empty.
+    /// Writes a list of strings below `key`; nothing if it is empty.
     pub(super) fn list(&mut self, key: &str, entries: &[String]) -> Result<(), InfoKeyError> {
         if !entries.is_empty() {
             self.opens(key);

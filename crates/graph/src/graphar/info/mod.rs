@@ -6,9 +6,9 @@
 //!   person_knows_person.edge.yml  EdgeInfo ──── groups, and adjacencies: Adjacency
 //! ```
 //!
-//! Nothing here does I/O. [`GraphFile`] names the files to fetch and builds a [`GraphInfo`] from their texts. The
-//! methods of [`GraphInfo`]'s types return the paths of data files; [`GraphInfo::yaml_files`] is the inverse. Where the
-//! format specification is silent, this module follows the C++ library.
+//! Nothing here does I/O. [`GraphFile`] names the files to fetch and builds a [`GraphInfo`] from their contents.
+//! The methods of [`GraphInfo`]'s types return the paths of data files; [`GraphInfo::yaml_files`] is the inverse.
+//! Where the format specification is silent, this module follows the C++ library.
 
 mod adjacency;
 mod edge;

@@ -3,13 +3,14 @@
 /// Accepted deviations of a graph's YAML files from the format.
 ///
 /// Errors in both modes: missing keys without which data cannot be found (types, chunk sizes, file types, names,
-/// orders), chunk sizes below 1, names that the format does not have, versions other than `gar/v1`, property groups
-/// without properties, lists of lists, properties of edges with a cardinality, duplicates (properties of one type,
-/// types, orders of an edge type), edges of unknown vertex types, and paths that are absolute or lead upwards (`..`).
+/// orders), chunk sizes below 1, names that the format does not define, versions other than `gar/v1`, property
+/// groups without properties, lists of lists, properties of edges with a cardinality, duplicates (properties of
+/// one type, types, orders of an edge type), edges of unknown vertex types, and paths that are absolute or lead
+/// upwards (`..`).
 ///
-/// | the files say | `Tolerant` | `Strict` |
+/// | in the files | `Tolerant` | `Strict` |
 /// |---|---|---|
-/// | a key that the format does not have | ignored | rejected |
+/// | a key that the format does not define | ignored | rejected |
 /// | no `version`, or one with other words after `gar/v1` | `gar/v1` | rejected, except for types in parentheses |
 /// | no `name` of the graph | `graph` | rejected |
 /// | no `directed` | `false` | rejected |

@@ -22,9 +22,9 @@ const RESERVED: &str = "_graphAr";
 const MAX_FILE_NAME: usize = 255;
 
 impl GraphInfo {
-    /// Checks that a graph can be written as described: all requirements of [`Strictness::Strict`], valid file names,
-    /// paths that no two files share, property names that the format does not reserve, and texts that the official
-    /// readers can read.
+    /// Checks that a graph can be written as described: all requirements of [`Strictness::Strict`], valid file
+    /// names, paths that no two files share, property names that the format does not reserve, and strings that the
+    /// official readers can read.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::{Error, Result};
 
-/// Keys that the format does not have.
+/// Keys that the format does not define.
 pub(super) type UnknownYamlKeys = BTreeMap<String, IgnoredAny>;
 
 /// `*.graph.yml`.

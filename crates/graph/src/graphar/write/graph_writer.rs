@@ -27,8 +27,8 @@ use crate::{
 
 /// Writes a graph as GraphAr.
 ///
-/// Its files are not a graph before [`GraphWriter::finish`]. Dropping the writer earlier removes them. After an error
-/// they have been removed already, and the writer is unusable. Must be used within a tokio runtime.
+/// The files do not form a graph until [`GraphWriter::finish`]. Dropping the writer earlier removes them. After an
+/// error they have been removed already, and the writer is unusable. Must be used within a tokio runtime.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,13 +88,13 @@ struct GraphWritePipeline {
 pub struct WrittenGraph {
     /// Description of the graph.
     pub info: GraphInfo,
-    /// Name of its own file.
+    /// Name of the graph's own file.
     pub file: String,
     /// Number of vertices of all types.
     pub vertices: u64,
     /// Number of edges of all types.
     pub edges: u64,
-    /// Bytes of all its files.
+    /// Total size of all its files, in bytes.
     pub bytes: u64,
     /// Number of files.
     pub files: u64,

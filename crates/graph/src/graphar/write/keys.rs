@@ -74,7 +74,7 @@ impl VertexKeyIndex {
         null.map_or(Ok(found), Err)
     }
 
-    /// Returns the bytes in use.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.memory(),
@@ -82,7 +82,7 @@ impl VertexKeyIndex {
         }
     }
 
-    /// Returns the bytes that `count` keys would take, with `text_bytes` bytes of texts.
+    /// Returns the memory that `count` keys would take, in bytes, given `text_bytes` bytes of strings.
     pub(crate) fn needed(&self, count: u64, text_bytes: u64) -> u64 {
         match self {
             Self::Numbers(_) => IntKeyIndex::needed(count),

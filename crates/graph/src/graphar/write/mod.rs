@@ -3,7 +3,7 @@
 //! ```text
 //! vertices -> exact casts -> keys: the index of each ---------------------------> chunks
 //! edges    -> exact casts -> ends: indexes of vertices -----> sort -> parts ----> chunks
-//! chunks   -> encoders, many at a time -> output: files that appear together, the graph's own at last
+//! chunks   -> encoders, many at a time -> output: files that appear together, the graph's own last
 //! ```
 //!
 //! Vertices are written as they arrive. Edges are sorted once per adjacency list: in memory, or over runs on disk

@@ -99,8 +99,8 @@ impl GraphWriteOptions {
     }
 
     /// Sets whether existing graphs are replaced. In a folder, they are removed once the new one is complete, just
-    /// before its files get their names; in an object store, before the first chunk is written. Files that belong to no
-    /// graph are kept. Default: a non-empty location is an error.
+    /// before its files are renamed into place; in an object store, before the first chunk is written. Files that
+    /// belong to no graph are kept. Default: a non-empty location is an error.
     pub fn with_overwrite(mut self, overwrite: Overwrite) -> Self {
         self.overwrite = overwrite;
         self
@@ -112,15 +112,15 @@ impl GraphWriteOptions {
         self
     }
 
-    /// Sets the folder for sorting edges that do not fit into memory. Takes about the size of the edges for each of
-    /// their adjacency lists. No files remain, even after a crash. Default: the system's folder for temporary files.
+    /// Sets the folder for sorting edges that do not fit into memory. It needs about the size of the edges for
+    /// each adjacency list. No files remain, even after a crash. Default: the system's folder for temporary files.
     pub fn with_temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temporary_folder = Some(folder.into());
         self
     }
 
-    /// Sets a progress listener, which is called from any thread whenever rows were taken in or a file is complete. It
-    /// must not block. Default: none.
+    /// Sets a progress listener, which is called from any thread whenever rows are consumed or a file is complete.
+    /// It must not block. Default: none.
     pub fn with_progress(mut self, listener: impl Fn(WriteProgress) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self

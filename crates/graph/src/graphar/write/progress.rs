@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 /// Progress of a write since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteProgress {
-    /// Vertices and edges taken in.
+    /// Vertices and edges consumed.
     pub rows: u64,
     /// Bytes of complete files.
     pub bytes: u64,

@@ -16,7 +16,7 @@ use crate::{
     sort::{RunOrder, SpilledRuns},
 };
 
-/// Approximate bytes of the texts of a chunk.
+/// Approximate total length of the strings of a chunk, in bytes.
 const CHUNK_BYTES: usize = 512 << 10;
 
 /// Sorter of vertex keys, which arrive in the order of their indexes, from 0.
@@ -34,7 +34,7 @@ enum KeySortBuffer {
     Numbers(Vec<(i64, u64)>),
     Texts {
         all: String,
-        /// Start and end of each text, and its index.
+        /// Start and end of each string, and its index.
         entries: Vec<(usize, usize, u64)>,
     },
 }
@@ -80,7 +80,7 @@ impl KeySortBuffer {
         }
     }
 
-    /// Sorts, and returns batches of at most `max_rows` rows and about [`CHUNK_BYTES`] of texts.
+    /// Sorts, and returns batches of at most `max_rows` rows and about [`CHUNK_BYTES`] of strings.
     fn sorted(
         mut self,
         schema: SchemaRef,
@@ -106,7 +106,7 @@ impl KeySortBuffer {
         })
     }
 
-    /// Returns keys from position `at` on, and their indexes.
+    /// Returns the keys starting at position `at`, and their indexes.
     fn columns(&self, at: usize, max_rows: usize) -> (ArrayRef, Int64Array) {
         match self {
             Self::Numbers(keys) => {
@@ -139,7 +139,7 @@ struct KeyOrder;
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum KeyRunValue {
     Number(i64),
-    /// Most texts are short: these need no allocation.
+    /// Most strings are short, and need no allocation.
     Text(SmallVec<[u8; 24]>),
 }
 
@@ -161,7 +161,8 @@ impl RunOrder for KeyOrder {
     }
 }
 
-/// Iterator that cuts batches of sorted keys into chunks of at most `max_rows` rows and about [`CHUNK_BYTES`] of texts.
+/// Iterator that splits batches of sorted keys into chunks of at most `max_rows` rows and about [`CHUNK_BYTES`] of
+/// strings.
 struct KeyChunkIterator<I> {
     batches: I,
     /// Rows of the last batch that are not in a chunk yet.
@@ -202,8 +203,8 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for KeyChunkIterator<I> {
     }
 }
 
-/// Returns the number of rows that a chunk takes from the start of a batch, and the bytes of their texts: at most
-/// `max_rows` rows, and none after the one that reaches `max_bytes`.
+/// Returns the number of rows that a chunk takes from the start of a batch, and the bytes of their strings: at
+/// most `max_rows` rows, and none after the one that reaches `max_bytes`.
 fn rows_within(batch: &RecordBatch, max_rows: usize, max_bytes: usize) -> (usize, usize) {
     let rows = batch.num_rows().min(max_rows);
     let Some(texts) = batch.column(0).as_string_opt::<i32>() else { return (rows, 0) };

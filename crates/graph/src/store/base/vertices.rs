@@ -270,7 +270,7 @@ impl VertexBase {
         Self::open(&self.folder.passing(), &self.info, &self.fields)
     }
 
-    /// Returns the indexes of keys; `None` for those that no vertex of the base has.
+    /// Returns the indexes of keys; `None` for keys without a vertex in the base.
     ///
     /// # Errors
     ///

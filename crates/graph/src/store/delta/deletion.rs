@@ -133,7 +133,7 @@ impl FromIterator<u64> for DeletionSet {
     }
 }
 
-/// Writes the bytes of a set to a file of its own. Returns its path within the store.
+/// Writes the bytes of a set to a separate file. Returns its path within the store.
 pub(crate) async fn write(sinks: &Sinks, root: &Destination, bytes: Vec<u8>) -> Result<String> {
     let path = format!("deleted/{}.roaring", uuid7());
     match root.join(&path)? {

@@ -105,7 +105,7 @@ impl DeltaRows {
         }
     }
 
-    /// Reads as [`Self::get`], with this access.
+    /// Reads like [`Self::get`], with this access.
     pub(crate) async fn get_with(&self, access: Access, wanted: &[usize]) -> Result<ColumnArrays> {
         let resident = || wanted.iter().map(|at| self.cached(*at)).collect::<Option<ColumnArrays>>().map(Ok);
         access.read(resident, || self.get(wanted)).await

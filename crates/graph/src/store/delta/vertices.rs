@@ -72,7 +72,7 @@ impl<'a> KeyColumnReader<'a> {
 }
 
 impl VertexDelta {
-    /// Builds a delta of the vertices from `first` on.
+    /// Builds a delta of the vertices starting at `first`.
     ///
     /// # Errors
     ///

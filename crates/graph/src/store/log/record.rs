@@ -34,7 +34,7 @@ pub(crate) enum DataLocation {
         /// Index in its inline data.
         slot: u32,
     },
-    /// In a file of its own.
+    /// In a separate file.
     File {
         /// Path within the store.
         path: String,

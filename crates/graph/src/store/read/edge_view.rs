@@ -25,7 +25,7 @@ use crate::{
 /// Edges of a type in a version, with some of their properties. Cheap to clone.
 ///
 /// `*_cached` never does I/O, decodes or waits; it returns `None` if anything required is not in memory. The other
-/// methods do not wait either if everything is.
+/// methods do not wait either if everything required is.
 #[derive(Clone)]
 pub struct EdgeView {
     inner: Arc<EdgeViewInner>,
@@ -157,7 +157,7 @@ impl EdgeView {
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Same as [`Self::of`].
     pub async fn out_edges(&self, vertex: i64) -> Result<EdgeRows> {
         self.of(Direction::Out, vertex).await
     }
@@ -166,7 +166,7 @@ impl EdgeView {
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Same as [`Self::of`].
     pub async fn in_edges(&self, vertex: i64) -> Result<EdgeRows> {
         self.of(Direction::In, vertex).await
     }
@@ -175,7 +175,7 @@ impl EdgeView {
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Same as [`Self::of`].
     pub async fn lookup(&self, source: i64, destination: i64) -> Result<EdgeRows> {
         match self.lookup_cached(source, destination) {
             Some(found) => found,
@@ -204,7 +204,7 @@ impl EdgeView {
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Same as [`Self::of`].
     pub async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
         self.degrees_with(Access::Loading, direction, vertices).boxed().await
     }
@@ -229,7 +229,7 @@ impl EdgeView {
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Same as [`Self::of`].
     pub async fn expand(&self, direction: Direction, vertices: &[i64]) -> Result<RecordBatch> {
         let gathered = self.gather(Access::Loading, direction, vertices).boxed().await?;
         self.expanded(gathered)

@@ -1,4 +1,4 @@
-//! Prewarms the cache for the first queries: small data at once, named columns up to a limit.
+//! Prewarms the cache for the first queries: small data first, then named columns up to a limit.
 
 use arrow::datatypes::FieldRef;
 use async_recursion::async_recursion as boxed;
@@ -44,7 +44,7 @@ impl PrewarmOptions {
         self
     }
 
-    /// Adds a type as [`Self::with_type`] with these properties only.
+    /// Adds a type like [`Self::with_type`], with these properties only.
     pub fn with_columns<S: Into<String>>(
         mut self,
         name: impl Into<String>,
@@ -96,7 +96,7 @@ impl GraphStore {
     ///
     /// # Errors
     ///
-    /// Errors of names, as in [`Snapshot::prewarm`]. Errors of reading are returned by the task.
+    /// Errors of names, as in [`Snapshot::prewarm`]. Read errors are returned by the task.
     pub fn prewarm_in_background(
         &self,
         options: &PrewarmOptions,
@@ -120,7 +120,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`], and those of reading.
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`], and read errors.
     #[boxed]
     pub async fn prewarm(&self, options: &PrewarmOptions) -> Result<Prewarmed> {
         self.warm(&self.wanted(options)?, options.limit).await

@@ -102,13 +102,13 @@ fn scanning(source: arrow::error::ArrowError) -> crate::Error {
 }
 
 impl Snapshot {
-    /// Scans the vertices of a type that satisfy a filter. Batches have `_index`, then the properties in `columns`, by
-    /// default all. The filter may read others.
+    /// Scans the vertices of a type that satisfy a filter. Batches have `_index`, then the properties in `columns`
+    /// (default: all). The filter may read other properties.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Columnar`] if the filter
-    /// names no property, or does not fit its type.
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Columnar`] if the
+    /// filter names an unknown property, or does not fit the type of one.
     #[tracing::instrument(
         name = "store_scan",
         level = "debug",
@@ -149,12 +149,12 @@ impl Snapshot {
         Ok((schema, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
     }
 
-    /// Scans the edges of a type that satisfy a filter. Batches have `src` and `dst`, the indexes of their ends, then
-    /// the properties in `columns`, by default all. The filter may read others.
+    /// Scans the edges of a type that satisfy a filter. Batches have `src` and `dst`, the indexes of their ends,
+    /// then the properties in `columns` (default: all). The filter may read other properties.
     ///
     /// # Errors
     ///
-    /// As [`Self::scan_vertices`], with [`crate::Error::NoSuchEdgeType`].
+    /// Same as [`Self::scan_vertices`], with [`crate::Error::NoSuchEdgeType`] for an unknown type.
     #[tracing::instrument(
         name = "store_scan",
         level = "debug",

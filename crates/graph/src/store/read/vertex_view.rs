@@ -136,7 +136,7 @@ impl VertexView {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchVertex`] with the first key that no vertex has.
+    /// [`Error::NoSuchVertex`] with the first key that has no vertex.
     pub async fn indexes_of_all(&self, keys: &ArrayRef) -> Result<Vec<i64>> {
         self.find_all(Access::Loading, keys).boxed().await
     }
@@ -157,7 +157,7 @@ impl VertexView {
     ///
     /// # Errors
     ///
-    /// As [`Self::indexes_of_all`].
+    /// Same as [`Self::indexes_of_all`].
     pub async fn by_keys(&self, keys: &ArrayRef) -> Result<RecordBatch> {
         let indexes = self.indexes_of_all(keys).await?;
         self.take(&indexes).await

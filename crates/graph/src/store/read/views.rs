@@ -4,7 +4,8 @@ use super::{edge_view::EdgeView, vertex_view::VertexView};
 use crate::{Result, store::snapshot::Snapshot};
 
 impl Snapshot {
-    /// Opens a view of the vertices of a type with these properties, by default all. The view has all names resolved.
+    /// Opens a view of the vertices of a type with these properties (default: all). All names are resolved up
+    /// front.
     ///
     /// # Errors
     ///
@@ -15,11 +16,11 @@ impl Snapshot {
         VertexView::new(self.clone(), self.vertex_parts(at).await?, columns)
     }
 
-    /// Opens a view of the edges of a type with these properties, by default all. The view has all names resolved.
+    /// Opens a view of the edges of a type with these properties (default: all). All names are resolved up front.
     ///
     /// # Errors
     ///
-    /// As [`Self::vertices`], with [`crate::Error::NoSuchEdgeType`].
+    /// Same as [`Self::vertices`], with [`crate::Error::NoSuchEdgeType`] for an unknown type.
     pub async fn edges(&self, edge_type: &str, columns: Option<&[&str]>) -> Result<EdgeView> {
         let at = self.record().edge_type(edge_type)?;
         EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)

@@ -25,7 +25,7 @@ impl Traversal {
     ///
     /// # Errors
     ///
-    /// As [`Self::collect`], except for missing starts.
+    /// Same as [`Self::collect`], except for missing starts.
     #[boxed]
     pub async fn explain(&self) -> Result<String> {
         let plan = TraversalPlan::new(self).boxed().await?;

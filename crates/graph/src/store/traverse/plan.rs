@@ -109,7 +109,8 @@ impl TraversalPlan {
         }
     }
 
-    /// Returns the output without a selection: the position, the requested columns of edges, the index of the last step.
+    /// Returns the output without a selection: the position, the requested columns of edges, the index of the last
+    /// step.
     fn default_output(&self, traversal: &Traversal) -> Vec<(String, TraversalColumnSource)> {
         let mut output = vec![("position".to_owned(), TraversalColumnSource::Position)];
         let all = || traversal.hops.iter().flat_map(|hop| &hop.columns);
@@ -126,8 +127,8 @@ impl TraversalPlan {
         output
     }
 
-    /// Resolves the name of a column: `step.column`, `edge.column`, or a name alone, which is that of the last hop whose
-    /// edges have it, otherwise a property of the last step.
+    /// Resolves the name of a column: `step.column`, `edge.column`, or a name alone, which is that of the last hop
+    /// whose edges have it, otherwise a property of the last step.
     async fn resolve(&mut self, traversal: &Traversal, name: &str) -> Result<TraversalColumnSource> {
         if name == "position" {
             return Ok(TraversalColumnSource::Position);

@@ -66,7 +66,7 @@ impl Traversal {
     ///
     /// # Errors
     ///
-    /// As [`Self::prepare`]; [`crate::Error::NoSuchVertex`] for a missing start.
+    /// Same as [`Self::prepare`]; [`crate::Error::NoSuchVertex`] for a missing start.
     #[boxed]
     pub async fn collect(&self) -> Result<RecordBatch> {
         self.prepare().await?.run(&self.ids).await

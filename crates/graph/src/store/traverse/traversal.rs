@@ -34,10 +34,11 @@ pub(crate) struct TraversalTopK {
 
 /// Hops from some vertices, evaluated when the traversal is collected. Cheap to build.
 ///
-/// The vertices of each step are named by their type, or as `Person_0`, `Person_2` by their type and the number of the
-/// step if several steps share it, or as [`Self::named`] sets. Edges likewise, with hops numbered from 1. Columns are
-/// `name` for a requested column of edges, or else for a property of the last vertices; `Person.name` for properties of
-/// the vertices of any step, `Person._index` for their indexes; `LIKES.name` for a column of edges.
+/// The vertices of each step are named by their type, or as `Person_0`, `Person_2` by their type and the number of
+/// the step if several steps share it, or as [`Self::named`] sets. Edges are named in the same way, with hops
+/// numbered from 1. Columns are `name` for a requested column of edges, or else for a property of the last
+/// vertices; `Person.name` for properties of the vertices of any step, `Person._index` for their indexes;
+/// `LIKES.name` for a column of edges.
 #[derive(Clone, Debug)]
 pub struct Traversal {
     pub(crate) snapshot: Snapshot,
@@ -65,7 +66,7 @@ impl Snapshot {
 }
 
 impl Traversal {
-    /// Follows edges to the vertices that they enter. The type of these is required only if edges of several types
+    /// Follows edges to the vertices that they enter. The vertex type is required only if edges of several types
     /// share the name.
     pub fn out<'a>(self, edge_type: &str, vertex_type: impl Into<Option<&'a str>>) -> Self {
         self.hop(Direction::Out, edge_type, vertex_type.into())

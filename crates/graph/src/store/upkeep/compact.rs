@@ -105,7 +105,7 @@ pub struct Compacted {
 pub(crate) enum CompactionOutcome {
     Nothing,
     Done(Compacted),
-    /// A concurrent rewrite of the same type came first.
+    /// A concurrent rewrite of the same type won the race.
     Overtaken,
 }
 
@@ -122,13 +122,14 @@ impl CompactionOutcome {
 }
 
 impl GraphStore {
-    /// Compacts types that would benefit, each in a version of its own. Files that earlier versions need are kept until
-    /// [`Self::collect_garbage`]. Files of a compaction that lost a race are removed.
+    /// Compacts types that would benefit, each in a separate version. Files that earlier versions need are kept
+    /// until [`Self::collect_garbage`]. Files of a compaction that lost a race are removed.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchVertexType`] if no type has a given name, [`Error::Conflict`] if other commits or compactions keep
-    /// coming first, and those of reading and writing. Types compacted before the error stay compacted.
+    /// [`Error::NoSuchVertexType`] if no type has a given name, [`Error::Conflict`] if other commits or
+    /// compactions keep winning the race, and errors of reading and writing. Types compacted before the error stay
+    /// compacted.
     #[tracing::instrument(name = "store_compact", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
@@ -178,7 +179,8 @@ impl GraphStore {
         Ok(compacted)
     }
 
-    /// Compacts a type, again if another compaction replaces what it rewrites. Returns `None` if there is nothing to do.
+    /// Compacts a type, again if another compaction replaces what it rewrites. Returns `None` if there is nothing
+    /// to do.
     async fn compact_type(
         &self,
         lease: &mut CompactionLease,
@@ -202,8 +204,9 @@ impl GraphStore {
         Err(Error::Conflict { object: self.core().name(), reason })
     }
 
-    /// Returns true if no compaction up to a version replaced parts of an earlier one, so that the later one still has
-    /// them, except for deltas whose rows were all deleted. Reads one record per compaction that was not checked before.
+    /// Returns true if no compaction up to a version replaced parts of an earlier one, so that the later one still
+    /// has them, except for deltas whose rows were all deleted. Reads one record per compaction that was not
+    /// checked before.
     pub(crate) async fn is_untouched(&self, earlier: &EarlierVersion, later: &Snapshot) -> Result<bool> {
         let checked = earlier.checked.load(Ordering::Relaxed);
         let mut record = later.record().clone();
@@ -217,7 +220,7 @@ impl GraphStore {
             };
             record = match self.core().log.read(before).await {
                 Ok(record) => record,
-                // It was collected as garbage meanwhile.
+                // It was garbage-collected in the meantime.
                 Err(Error::Missing { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             };

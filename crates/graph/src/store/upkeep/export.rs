@@ -30,7 +30,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// As [`GraphWriter`], and those of reading. No files are left.
+    /// Same as [`GraphWriter`], and read errors. No files are left.
     #[tracing::instrument(
         name = "store_export",
         level = "debug",

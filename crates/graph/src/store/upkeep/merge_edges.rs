@@ -102,7 +102,7 @@ impl GraphStore {
         })
     }
 
-    /// Writes the live edges of deltas from `skip` on to a file.
+    /// Writes the live edges of all deltas after the first `skip` to a file.
     async fn merged_delta(&self, parts: &Arc<EdgeParts>, skip: usize) -> Result<MergedEdgeDelta> {
         let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
         let skip = parts.state.bases.len() + skip;

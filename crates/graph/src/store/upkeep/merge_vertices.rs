@@ -99,7 +99,7 @@ impl GraphStore {
         })
     }
 
-    /// Merges the deltas from `skip` on into one per range of consecutive indexes, each in a file.
+    /// Merges all deltas after the first `skip` into one per range of consecutive indexes, each in a file.
     async fn merged_deltas(
         &self,
         parts: &VertexParts,
@@ -139,7 +139,7 @@ impl GraphStore {
         Ok(merged)
     }
 
-    /// Merges the patches from `skip` on into one per set of properties, each in a file.
+    /// Merges all patches after the first `skip` into one per set of properties, each in a file.
     async fn merged_patches(
         &self,
         parts: &VertexParts,

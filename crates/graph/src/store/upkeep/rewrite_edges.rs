@@ -146,7 +146,7 @@ impl GraphStore {
     }
 }
 
-/// Returns the sizes of an edge type on which compaction is decided.
+/// Returns the statistics that decide the compaction of an edge type.
 fn compaction_stats(state: &EdgeState) -> CompactionStats {
     let deleted = state.bases.iter().flat_map(|base| &base.deleted).map(|pair| pair.count).sum();
     CompactionStats {
@@ -161,9 +161,10 @@ fn compaction_stats(state: &EdgeState) -> CompactionStats {
     }
 }
 
-/// Returns the pairs of vertices whose edges, in the parts of `before` from `skip` on, have since been deleted, and the
-/// range of deltas in `now` that come from these parts. Pairs suffice, since deleting an edge also deletes all edges
-/// parallel to it. `None` if a base is gone, or if the deltas of `before` do not come first and in the same order.
+/// Returns the pairs of vertices whose edges, in the parts of `before` after the first `skip`, have since been
+/// deleted, and the range of deltas in `now` that come from these parts. Pairs suffice, since deleting an edge
+/// also deletes all edges parallel to it. `None` if a base is gone, or if the deltas of `before` do not come first
+/// and in the same order.
 pub(crate) async fn deleted_since(
     before: &EdgeParts,
     skip: usize,

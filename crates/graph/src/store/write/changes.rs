@@ -134,8 +134,8 @@ impl StoreWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] if a key is null or exists already, or if a value does not fit its property; [`Error::Column`] if
-    /// a column does not. Nothing of the batch is pending then.
+    /// [`Error::Row`] if a key is null or exists already, or if a value does not fit its property;
+    /// [`Error::Column`] if a column does not. After an error, none of the batch is pending.
     #[boxed]
     pub async fn add_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<Range<u64>> {
         self.begin().await?;
@@ -183,13 +183,13 @@ impl StoreWriter {
         Ok(first..first + rows)
     }
 
-    /// Updates properties of vertices: the column of the key, or `_index`, identifies the vertex; all other columns are
-    /// new values, including nulls. If a batch has a vertex twice, the last row wins.
+    /// Updates properties of vertices: the column of the key, or `_index`, identifies the vertex; all other
+    /// columns are new values, including nulls. If a vertex occurs twice in a batch, the last row wins.
     ///
     /// # Errors
     ///
     /// [`Error::Row`] if there is no such vertex or a value does not fit; [`Error::Column`] if a column does not.
-    /// Nothing of the batch is pending then.
+    /// After an error, none of the batch is pending.
     #[boxed]
     pub async fn update_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<()> {
         self.begin().await?;
@@ -222,7 +222,7 @@ impl StoreWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] if there is no such vertex. Nothing is pending then.
+    /// [`Error::Row`] if there is no such vertex. After an error, none of the deletions is pending.
     #[boxed]
     pub async fn delete_vertices(&mut self, vertex_type: &str, ids: &VertexIds) -> Result<()> {
         self.begin().await?;
@@ -252,8 +252,8 @@ impl StoreWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] if an end does not exist, or if a value does not fit its property; [`Error::Column`] if a column
-    /// does not. Nothing of the batch is pending then.
+    /// [`Error::Row`] if an end does not exist, or if a value does not fit its property; [`Error::Column`] if a
+    /// column does not. After an error, none of the batch is pending.
     #[boxed]
     pub async fn add_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<u64> {
         self.begin().await?;
@@ -286,7 +286,7 @@ impl StoreWriter {
     ///
     /// # Errors
     ///
-    /// As [`Self::add_edges`].
+    /// Same as [`Self::add_edges`].
     #[boxed]
     pub async fn delete_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<()> {
         self.begin().await?;

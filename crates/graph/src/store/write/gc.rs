@@ -61,8 +61,8 @@ impl CollectOptions {
     }
 
     /// Allows a minimum age of less than an hour. All versions from the oldest that a snapshot or a writer of this
-    /// [`GraphStore`] holds are then kept. No process may write, load or compact meanwhile, nor retry a commit
-    /// afterwards, and writers of other processes must not continue. Default: false.
+    /// [`GraphStore`] holds are then kept. No process may write, load or compact in the meantime, or retry a
+    /// commit afterwards, and writers of other processes must not continue. Default: false.
     pub fn with_even_young(mut self, even_young: bool) -> Self {
         self.ignore_min_age = even_young;
         self
@@ -102,7 +102,7 @@ struct LoggedRecord {
     put_ms: i64,
 }
 
-/// Contents of a store that garbage collection decides on.
+/// Contents of a store, from which garbage collection decides what to remove.
 struct StoreContents {
     /// All files except records and leases.
     files: Vec<ObjectMeta>,
@@ -152,7 +152,7 @@ impl GraphStore {
         collected
     }
 
-    /// Collects what is garbage at `now_ms`. `leases` must be listed before anything else: a file that is committed
+    /// Collects the garbage as of `now_ms`. `leases` must be listed before anything else: a file that is committed
     /// after the files were listed is young, or its lease is among them.
     async fn collect(
         &self,
@@ -231,7 +231,7 @@ impl GraphStore {
 }
 
 impl<'a> Garbage<'a> {
-    /// Returns what is garbage at `now_ms`. The paths of files start with `prefix`.
+    /// Returns the garbage as of `now_ms`. The paths of files start with `prefix`.
     fn among(contents: &'a StoreContents, prefix: &str, options: &CollectOptions, now_ms: i64) -> Self {
         let StoreContents { files, records, held, leases } = contents;
         let age_ms = i64::try_from(options.min_age().as_millis()).unwrap_or(i64::MAX);

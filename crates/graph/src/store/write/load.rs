@@ -128,12 +128,13 @@ impl StoreCore {
 
 impl StoreWriter {
     /// Loads vertices and edges, and commits them. They are sorted on disk if they do not fit into the memory of
-    /// [`StoreOptions`](crate::store::StoreOptions). Nothing may be pending. After an error nothing was loaded.
+    /// [`StoreOptions`](crate::store::StoreOptions). No changes may be pending. After an error, nothing has been
+    /// loaded.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`], [`Error::Column`] and [`Error::Unwritable`] if rows are invalid: a key exists already, an end
-    /// does not exist, a value does not fit; those of the streams, and those of [`Self::commit`].
+    /// [`Error::Row`], [`Error::Column`] and [`Error::Unwritable`] if rows are invalid: a key exists already, an
+    /// end does not exist, a value does not fit; errors of the streams, and those of [`Self::commit`].
     pub fn bulk_load<'a>(&'a mut self, load: BulkLoad<'a>) -> BoxFuture<'a, Result<Loaded>> {
         Box::pin(self.load(load))
     }

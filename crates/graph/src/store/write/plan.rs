@@ -57,7 +57,7 @@ impl CompactionStats {
         if is_loose { CompactionAction::Merge } else { CompactionAction::Nothing }
     }
 
-    /// Plans as [`Self::plan`] for a writer between its commits, limited to cheap merges.
+    /// Plans like [`Self::plan`], but for a writer between its commits: limited to cheap merges.
     pub(crate) fn plan_of_writer(self) -> CompactionAction {
         if self.deltas.max(self.patches).max(self.sets) >= MAX_LOOSE {
             CompactionAction::Merge

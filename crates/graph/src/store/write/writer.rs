@@ -45,7 +45,7 @@ pub struct StoreWriter {
     tidied: u64,
     /// Version at which leases were last listed.
     looked: u64,
-    /// Requests for a turn that were left after this writer had waited.
+    /// Requests for a turn that remained after this writer had waited.
     ignored_turns: HashSet<TurnRequest>,
 }
 
@@ -57,11 +57,11 @@ struct CommitAttempt {
 }
 
 impl GraphStore {
-    /// Makes a writer, and fences the previous one from now on. Costs one commit.
+    /// Creates a writer, and fences the previous one from now on. Costs one commit.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if other commits keep coming first.
+    /// [`Error::Conflict`] if other commits keep winning the race.
     #[tracing::instrument(name = "store_writer", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn writer(&self) -> Result<StoreWriter> {
@@ -139,7 +139,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Records a change of the pending state: the last attempt becomes another commit.
+    /// Records a change of the pending state: the last attempt can no longer be retried, but may still succeed.
     pub(crate) fn touch(&mut self) {
         if let Some(attempt) = self.attempt.take() {
             self.in_doubt.push(attempt.record.commit.clone());
@@ -153,10 +153,10 @@ impl StoreWriter {
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits pending changes as a version, and returns its number; without changes, that of the last version. A small
-    /// commit is one request. After some dozens of commits the latest deltas are merged, as by [`GraphStore::compact`],
-    /// so that the log and lookups stay short. After an error nothing is visible and all changes are still pending:
-    /// commit again, add to them, or [`Self::rollback`].
+    /// Commits pending changes as a version, and returns its number, or that of the last version if there are no
+    /// changes. A small commit takes one request. Every few dozen commits, the latest deltas are merged, as by
+    /// [`GraphStore::compact`], so that the log and lookups stay short. After an error, nothing is visible and all
+    /// changes are still pending: commit again, add more changes, or [`Self::rollback`].
     ///
     /// # Errors
     ///
@@ -233,8 +233,8 @@ impl StoreWriter {
         Err(self.overtaken())
     }
 
-    /// Returns true if an attempted commit can be retried unchanged: it follows the current version, and its files were
-    /// not collected as garbage meanwhile.
+    /// Returns true if an attempted commit can be retried unchanged: it follows the current version, and its files
+    /// have not been garbage-collected in the meantime.
     async fn can_be_put(&self, CommitAttempt { record, begun }: &CommitAttempt) -> Result<bool> {
         let is_young = begun.elapsed() < MIN_AGE / 2;
         if record.version != self.head.version() + 1 || !is_young {
@@ -254,7 +254,7 @@ impl StoreWriter {
     }
 
     /// Catches up with concurrent commits, before any pending change depends on what they replaced. A takeover by
-    /// another writer is left to the next commit to report.
+    /// another writer is reported by the next commit.
     pub(crate) async fn begin(&mut self) -> Result<()> {
         if !self.pending.is_empty() || self.attempt.is_some() || !self.in_doubt.is_empty() {
             return Ok(());
@@ -278,11 +278,12 @@ impl StoreWriter {
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits a state that `change` derives from the newest one, such as that of a bulk load. Nothing may be pending.
+    /// Commits a state that `change` derives from the newest one, such as that of a bulk load. No changes may be
+    /// pending.
     ///
     /// # Errors
     ///
-    /// Those of `change` and of [`Self::commit`].
+    /// Errors of `change` and of [`Self::commit`].
     pub(crate) async fn commit_with<F>(
         &mut self,
         operation: &str,
@@ -315,8 +316,9 @@ impl StoreWriter {
         Err(self.overtaken())
     }
 
-    /// Catches up with other commits that did not fence this writer: from the versions known here, or from the log if
-    /// this writer was idle for long or `asks`. Returns the version of the last attempt if it succeeded after all.
+    /// Catches up with other commits that did not fence this writer: from the versions known here, or from the log
+    /// if this writer was idle for a long time or `asks` is set. Returns the version of the last attempt if it
+    /// succeeded after all.
     async fn catch_up(&mut self, asks: bool) -> Result<Option<u64>> {
         let newest = if self.seen.elapsed() < LIST_AFTER && !asks {
             self.store.latest()
@@ -350,8 +352,8 @@ impl StoreWriter {
         }
     }
 
-    /// Puts a record, and returns true. If another commit came first and is not a takeover, continues from it, and
-    /// returns false.
+    /// Puts a record, and returns true. If another commit won the race and is not a takeover, continues from it,
+    /// and returns false.
     async fn put(&mut self, record: Arc<VersionRecord>) -> Result<bool> {
         match self.store.core().log.put(&record).await? {
             RecordPutOutcome::Done => {

@@ -1,4 +1,4 @@
-//! Encodes texts and bytes as codes of a stripe's dictionary.
+//! Encodes strings and bytes as codes of a stripe's dictionary.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ use crate::{
 const EXPANDED: usize = 1024;
 /// Maximum distinct values that are counted per code instead of row by row.
 const MAX_COUNTED_CODES: usize = 256;
-/// Minimum texts that are interned together: for fewer, the memory of a batch costs more than the batch saves.
+/// Minimum number of strings to intern together: for fewer, the memory of a batch costs more than the batch saves.
 const MIN_INTERNED_BATCH: usize = 16;
 /// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -56,14 +56,14 @@ impl DictionaryStringEncoder {
         self.rows.len()
     }
 
-    /// Returns the bytes of the values.
+    /// Returns the size of the values, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.values.stored_bytes()
     }
 
-    /// Returns the bytes in memory, except those of the map, which is as long as the arriving dictionary: equal rows
-    /// must make equal stripes. For the same reason, the capacity of the rows counts as if it doubled, whatever batches
-    /// they arrive in.
+    /// Returns the memory in use, in bytes, except that of the map, which is as long as the input dictionary:
+    /// equal rows must make equal stripes. For the same reason, the capacity of the rows counts as if it doubled,
+    /// regardless of how they are split into batches.
     pub(super) fn memory(&self) -> usize {
         let codes = self.rows.len().next_power_of_two() + self.seen.capacity();
         self.values.memory() + codes * size_of::<u32>()
@@ -79,7 +79,7 @@ impl DictionaryStringEncoder {
         self.values.len() as f64 <= threshold * self.rows.len() as f64
     }
 
-    /// Appends the texts of an array, in the form of the file.
+    /// Appends the strings of an array, in the form of the file.
     pub(super) fn push_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
         &mut self,
         array: &impl ArrayAccessor<Item = &'v T>,
@@ -107,7 +107,7 @@ impl DictionaryStringEncoder {
         }
     }
 
-    /// Maps keys of the arriving dictionary to its texts, in the form of the file.
+    /// Maps keys of the input dictionary to its strings, in the form of the file.
     pub(super) fn map_keys<'v, T: AsRef<[u8]> + ?Sized + 'v>(
         &mut self,
         array: &impl ArrayAccessor<Item = &'v T>,
@@ -126,8 +126,9 @@ impl DictionaryStringEncoder {
         })
     }
 
-    /// Appends rows of the arriving dictionary without nulls. `learn` is called for keys that occur for the first time,
-    /// in the order of the rows: equal rows must make equal stripes, whatever the order of the dictionary.
+    /// Appends rows of the input dictionary without nulls. `learn` is called for keys that occur for the first
+    /// time, in the order of the rows: equal rows must make equal stripes, regardless of the order of the
+    /// dictionary.
     pub(super) fn push_keys<K: ArrowNativeType>(
         &mut self,
         keys: &[K],
@@ -192,7 +193,7 @@ impl DictionaryStringEncoder {
         stats.statistics.add_texts(None, bytes);
     }
 
-    /// Returns the rows of each row group.
+    /// Returns the range of rows of each row group.
     fn by_group(&self) -> impl Iterator<Item = Range<usize>> {
         let ends = self.groups.iter().skip(1).copied().chain([self.rows.len()]);
         self.groups.iter().zip(ends).map(|(start, end)| *start..end)
@@ -258,7 +259,7 @@ impl DictionaryStringEncoder {
     }
 }
 
-/// Emits the codes of an array's texts in these `count` rows, in the form of the file.
+/// Emits the codes of an array's strings in these `count` rows, in the form of the file.
 #[inline]
 fn intern_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
     values: &mut ValueInterner,
@@ -269,7 +270,7 @@ fn intern_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
     scratch: &mut Vec<u8>,
     mut append: impl FnMut(&[u32]),
 ) -> Result<(), String> {
-    // Padded texts share the scratch memory, so each is interned before the next is padded.
+    // Padded strings share the scratch memory, so each is interned before the next is padded.
     if count < MIN_INTERNED_BATCH || matches!(length, OrcTextLength::Exactly(_)) {
         for row in rows {
             let text = length.padded(array.value(row).as_ref(), scratch)?;
@@ -298,7 +299,7 @@ fn order(values: &ValueInterner) -> Vec<u32> {
 
 /// Counts the occurrences of each code.
 fn counts(codes: &[u32]) -> [u32; MAX_COUNTED_CODES] {
-    // In turns, so that no count depends on the previous one.
+    // Interleaved, so that no count depends on the previous one.
     let mut counts = [[0_u32; MAX_COUNTED_CODES]; 4];
     for four in codes.chunks(4) {
         for (code, counts) in four.iter().zip(&mut counts) {

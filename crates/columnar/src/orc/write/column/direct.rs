@@ -1,4 +1,4 @@
-//! Encodes consecutive texts and bytes: a stream of all of them, and one of their lengths.
+//! Encodes consecutive strings and bytes: one stream of all values, and one of their lengths.
 
 use std::ops::Range;
 
@@ -150,7 +150,7 @@ impl DirectStringEncoder {
     }
 }
 
-/// Returns the minimum and maximum text: most texts differ in their first eight bytes.
+/// Returns the minimum and maximum string: most strings differ in their first eight bytes.
 fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
     let first = texts.next()?;
     let mut min = first;

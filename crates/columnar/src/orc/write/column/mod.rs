@@ -78,7 +78,7 @@ pub(super) trait OrcColumnWriter: Send {
     /// Compresses full chunks.
     fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     fn memory(&self) -> usize;
 
     /// Returns an estimate of the streams' bytes.

@@ -200,7 +200,7 @@ where
     }
 }
 
-/// Encoder of floating-point numbers, as they are.
+/// Encoder of floating-point numbers, stored unchanged.
 pub(super) struct FloatColumnWriter<T: ArrowPrimitiveType> {
     stream: OrcStreamWriter,
     groups: Vec<u64>,

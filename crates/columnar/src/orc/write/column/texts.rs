@@ -1,8 +1,8 @@
-//! Encodes columns of texts and bytes: by dictionary, or as consecutive values.
+//! Encodes columns of strings and bytes: with a dictionary, or as consecutive values.
 //!
-//! A column begins with codes. One that arrives as values is sampled, and drops its dictionary if values hardly repeat;
-//! of one that arrives as a dictionary, keys are mapped to codes, and each value is interned once. At the end of the
-//! stripe the number of distinct values decides.
+//! A column begins with codes. If the input is values, it is sampled, and drops its dictionary if values hardly
+//! repeat. If the input is a dictionary, keys are mapped to codes, and each value is interned once. At the end of
+//! the stripe, the number of distinct values decides.
 
 use arrow::{
     array::{Array, ArrayAccessor, ArrayRef, AsArray, GenericByteArray, downcast_dictionary_array},
@@ -23,7 +23,7 @@ use crate::{
 
 /// Rows of a dictionary that are expanded to values at a time.
 const EXPANDED: usize = 1024;
-/// Rows after which the distinct values of a column that arrives as values are counted for the first time.
+/// Rows after which the distinct values of a column whose input is values are counted for the first time.
 const SAMPLE: usize = 10_000;
 
 pub(super) struct StringColumnWriter {

@@ -1,7 +1,7 @@
 //! Encodes integers in version 2 of run-length encoding.
 //!
-//! Numbers are processed in blocks of 512. A block is one run, or is split where a value repeats often enough that a
-//! run of its own is shorter; the parts in between become the shortest of three other kinds of runs.
+//! Numbers are processed in blocks of 512. A block is one run, or is split where a value repeats often enough that
+//! a separate run is shorter; the parts in between become the shortest of three other kinds of runs.
 //!
 //! ```text
 //! short repeat   one value, 3 to 10 times                         1 byte and the value
@@ -243,8 +243,8 @@ pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u
     }
 }
 
-/// Returns the first repeat that is shorter as a run of its own than with `each` bits per number, even with the cost of
-/// ending the previous run.
+/// Returns the first repeat that is shorter as a separate run than with `each` bits per number, even with the cost
+/// of ending the previous run.
 fn repeat_that_pays(numbers: &[i64], each: usize, packing: RleV2Options) -> Option<Range<usize>> {
     // No shorter repeat pays, and every repeat of at least that length covers one of the positions probed at this
     // distance.
@@ -356,7 +356,7 @@ fn segment(
                 return delta(numbers, shape, packing, scratch, out);
             }
         } else if numbers.len() > 4 {
-            // The first difference carries the sign, so the equal values before it become a run of their own.
+            // The first difference carries the sign, so the equal values before it become a separate run.
             let equal = numbers.iter().take_while(|number| **number == first).count();
             let (before, behind) = numbers.split_at(equal - 1);
             let next = numbers.get(equal).copied().unwrap_or(first);

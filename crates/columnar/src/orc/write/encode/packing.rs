@@ -60,7 +60,7 @@ fn pack_any(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(word.to_be_bytes().get(..taken).unwrap_or_default());
 }
 
-/// Returns the bytes of `numbers` packed numbers.
+/// Returns the size in bytes of `numbers` packed numbers.
 pub(crate) fn bytes_of(numbers: usize, width: u32) -> usize {
     (numbers * width as usize).div_ceil(8)
 }
@@ -88,8 +88,8 @@ const BLOCK: usize = 128;
 /// Maximum bits of a varint of eight bytes.
 const SHORT_BITS: u32 = 56;
 
-/// Appends many varints. Unless all have one byte or all have two, eight bytes are built for each at once, whatever its
-/// length.
+/// Appends many varints. Unless all have one byte or all have two, eight bytes are built for each at once,
+/// regardless of its length.
 pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
     for piece in numbers.chunks(BLOCK) {
         let any = piece.iter().fold(0, |any, number| any | number);
@@ -140,7 +140,7 @@ pub(crate) fn push_wide_varint(mut number: u128, out: &mut Vec<u8>) {
     push_varint(number as u64, out);
 }
 
-/// Returns the bytes of a varint.
+/// Returns the length in bytes of a varint.
 pub(crate) fn varint_bytes(number: u64) -> usize {
     bits(number).max(1).div_ceil(7) as usize
 }

@@ -126,7 +126,7 @@ impl PatchedBasePlan {
     }
 }
 
-/// Returns the bytes of a base and its sign.
+/// Returns the size in bytes of a base and its sign.
 fn base_bytes(base: i64) -> usize {
     (bits(base.unsigned_abs()) + 1).div_ceil(8) as usize
 }

@@ -1,4 +1,5 @@
-//! Builds the column index of a chunk: bounds are no longer than needed to tell each page from its neighbours.
+//! Builds the column index of a chunk: bounds are no longer than needed to distinguish each page from its
+//! neighbours.
 
 use std::cmp::Ordering;
 

@@ -114,7 +114,8 @@ impl PlainValueOrder {
     }
 }
 
-/// Returns a value above all values with this prefix, by incrementing the last byte that is not the largest.
+/// Returns a value greater than all values with this prefix, by incrementing the last byte that is not the
+/// largest.
 fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(byte) = bytes.pop() {
         if let Some(next) = byte.checked_add(1) {
@@ -125,8 +126,8 @@ fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns a text above all texts with this prefix, by incrementing the last character that has a successor of the same
-/// length.
+/// Returns a string greater than all strings with this prefix, by incrementing the last character that has a
+/// successor of the same length.
 fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     text.char_indices().rev().find_map(|(at, character)| {

@@ -1,8 +1,8 @@
-//! Encodes a column by dictionary. The codes of arriving dictionaries are mapped to the file's codes, so no row is
-//! hashed.
+//! Encodes a column with a dictionary. The codes of input dictionaries are mapped to the file's codes, so no row
+//! is hashed.
 //!
-//! A row costs one lookup in the map of its codebook, its bits, and a bit for the statistics of its page. Arriving
-//! values are interned into the dictionary, and their codes are mapped to themselves.
+//! A row costs one lookup in the map of its codebook, its bits, and a bit for the statistics of its page. Plain
+//! input values are interned into the dictionary, and their codes are mapped to themselves.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -66,9 +66,9 @@ impl DictionaryChunkEncoder {
         })
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        // The size of arriving dictionaries does not depend on the rows.
+        // The size of input dictionaries is not determined by the rows.
         let map = if self.plan.dictionary_bytes > 0 { self.codebook.map_bytes() } else { 0 };
         self.pages.bytes() + self.codebook.memory() + map + self.codes.capacity() * 4
     }
@@ -111,8 +111,8 @@ impl DictionaryChunkEncoder {
         Ok(())
     }
 
-    /// Appends rows that arrive as values, while the dictionary has at most `max_bytes` bytes; returns the number of
-    /// rows.
+    /// Appends rows that are plain values, while the dictionary has at most `max_bytes` bytes; returns the number
+    /// of rows.
     pub(crate) fn write_values(&mut self, array: &ArrayRef, max_bytes: usize) -> Result<usize, String> {
         if !self.codebook.is_bytes() {
             return self.write_whole(array);
@@ -208,7 +208,7 @@ impl DictionaryChunkEncoder {
         if self.rows.count() >= self.page_rows() { self.end_page() } else { Ok(()) }
     }
 
-    /// Returns the rows of a page, limited by count and by bytes.
+    /// Returns the number of rows of a page, limited by count and by bytes.
     fn page_rows(&self) -> usize {
         let level = usize::from(self.descriptor.max_def_level() > 0);
         let bits = usize::from(hybrid::width(self.codebook.len() as u32)) + level;

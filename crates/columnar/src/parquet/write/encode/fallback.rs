@@ -1,4 +1,4 @@
-//! Encodes strings or bytes by dictionary, and falls back to plain values once it gets too large.
+//! Encodes strings or bytes with a dictionary, and falls back to plain values once it gets too large.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use parquet::schema::types::ColumnDescPtr;
@@ -39,7 +39,7 @@ impl FallbackEncoder {
         })
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         match &self.state {
             FallbackEncoderState::Coded(coded) => coded.memory(),

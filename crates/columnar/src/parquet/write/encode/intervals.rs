@@ -107,7 +107,7 @@ fn milliseconds(milliseconds: i64) -> Result<i32, String> {
     Ok(unsigned.cast_signed())
 }
 
-/// Returns the bytes of all parts; those of nulls are zeros, whatever the null slots hold.
+/// Returns the bytes of all parts; those of nulls are zeros, regardless of the contents of the null slots.
 fn collected(
     parts: impl ExactSizeIterator<Item = Result<[i32; 3], String>>,
     nulls: Option<&NullBuffer>,

@@ -1,4 +1,4 @@
-//! Encodes the values of a column: by dictionary, as strings, or through the parquet crate.
+//! Encodes the values of a column: with a dictionary, as strings, or through the parquet crate.
 
 pub(super) mod coded;
 pub(super) mod fallback;

@@ -62,7 +62,7 @@ impl PlainStringEncoder {
         }
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.pages.bytes() + self.values.capacity()
     }

@@ -108,8 +108,8 @@ impl GraphOutput {
         }
     }
 
-    /// Publishes all files under their names, and finally the last of the texts, which makes the others a graph.
-    /// Returns the bytes of the texts.
+    /// Publishes all files under their names. The last of the texts is published last, and makes the others a
+    /// graph. Returns the total size of the texts, in bytes.
     pub(crate) async fn publish(
         self,
         files: Vec<(String, Sealed)>,
@@ -151,7 +151,7 @@ impl GraphOutput {
         Ok(bytes)
     }
 
-    /// Writes texts one by one. Returns their bytes, and the files to publish.
+    /// Writes texts one by one. Returns their total size in bytes, and the files to publish.
     async fn write(&self, texts: Vec<(String, String)>) -> Result<(u64, Vec<(String, Sealed)>)> {
         let mut bytes = 0;
         let mut sealed = Vec::new();

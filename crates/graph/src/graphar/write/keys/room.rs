@@ -13,13 +13,13 @@ pub(crate) enum KeyInsertError {
     TooLarge,
 }
 
-/// Returns the bytes of a hash table for `count` entries; it doubles when it is full.
+/// Returns the size in bytes of a hash table for `count` entries, which doubles when it is full.
 pub(crate) fn table_bytes(count: u64, entry: usize) -> u64 {
     let buckets = (count.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
     buckets.saturating_mul(entry as u64 + 1) + 16
 }
 
-/// Returns the bytes of the keys' texts.
+/// Returns the total length of string keys, in bytes; 0 for integers.
 pub(crate) fn text_bytes(keys: &dyn Array) -> u64 {
     match keys.as_string_opt::<i32>() {
         Some(texts) => {

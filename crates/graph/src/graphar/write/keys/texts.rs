@@ -13,15 +13,15 @@ use super::{
 /// Keys in their order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct StringKeyIndex {
-    /// Concatenated texts.
+    /// Concatenated strings.
     bytes: Vec<u8>,
-    /// End of each text.
+    /// End of each string.
     ends: Vec<u64>,
     table: HashTable<StringKeyEntry>,
     hasher: DefaultHashBuilder,
 }
 
-/// Entry with half of the hash: a lookup compares few other texts, and growing the table compares none.
+/// Entry with half of the hash: a lookup compares few other strings, and growing the table compares none.
 #[derive(Clone, Copy, Debug)]
 struct StringKeyEntry {
     hash: u32,
@@ -103,7 +103,7 @@ impl StringKeyIndex {
     }
 }
 
-/// Returns the text of an assigned index.
+/// Returns the string of an assigned index.
 fn text<'a>(bytes: &'a [u8], ends: &[u64], index: u32) -> &'a [u8] {
     let index = index as usize;
     let end = ends.get(index).copied().unwrap_or_default();

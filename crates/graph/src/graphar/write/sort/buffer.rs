@@ -67,7 +67,7 @@ impl EdgeSortBuffer {
         self.edges.len()
     }
 
-    /// Returns the bytes in use, including those of a sort.
+    /// Returns the memory in use, in bytes, including that of a sort.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -14,7 +14,7 @@ pub(crate) struct WriterMemoryBudget {
 }
 
 impl WriterMemoryBudget {
-    /// Divides the memory that remains besides the `keys` bytes that keys already take. What is not assigned is for
+    /// Divides the memory that remains after the `keys` bytes that keys already use. The unassigned rest is for
     /// incoming and gathered batches.
     pub(crate) fn new(memory: ByteSize, keys: usize) -> Self {
         let memory = memory.as_usize();

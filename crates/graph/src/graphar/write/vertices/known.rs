@@ -23,7 +23,7 @@ pub(crate) struct KeyAndLabelBuilder {
     pub(crate) labels: Option<LabelColumnsBuilder>,
     /// Memory of both, in bytes.
     pub(crate) share: usize,
-    /// Keys that arrived, and bytes of their texts.
+    /// Number of keys so far, and total bytes of their strings.
     count: u64,
     text_bytes: u64,
 }

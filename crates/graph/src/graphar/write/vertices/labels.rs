@@ -65,7 +65,7 @@ impl LabelColumnsBuilder {
         &self.names
     }
 
-    /// Returns the bytes in use.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bits.iter().map(|bits| bits.capacity() / 8).sum()
     }

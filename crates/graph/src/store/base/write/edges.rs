@@ -25,7 +25,7 @@ impl BaseWriter {
     ///
     /// # Errors
     ///
-    /// As [`GraphWriter::edges`]. No files are left.
+    /// Same as [`GraphWriter::edges`]. No files are left.
     pub(crate) async fn edges(
         &self,
         (source, edge, destination): (&str, &str, &str),
@@ -37,7 +37,7 @@ impl BaseWriter {
         let path = format!("edges/{name}-{}", uuid7());
         let options = self.options(self.memory.as_usize());
         let mut writer = GraphWriter::create(self.root.join(&path)?, &name, options).await?;
-        // The tree is a graph of its own: its vertices are counted, but have no properties.
+        // The tree is a separate graph: its vertices are counted, but have no properties.
         writer.vertices(VertexWrite::new(source, no_columns()), rows(counts.0)).await?;
         if source != destination {
             writer.vertices(VertexWrite::new(destination, no_columns()), rows(counts.1)).await?;

@@ -48,12 +48,12 @@ pub(crate) struct VertexKeyMap {
 }
 
 impl VertexKeyMap {
-    /// Returns the bytes in use.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.keys.memory()
     }
 
-    /// Returns the indexes of keys; `None` for those that no vertex has.
+    /// Returns the indexes of keys; `None` for keys without a vertex.
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let fences = match self.keys.arrow() {
             DataType::Int64 => KeyFences::Numbers(Vec::new()),
@@ -147,8 +147,8 @@ fn twice(of: &str, column: &str, key: &str, earlier: u64, later: u64) -> Error {
 }
 
 impl BaseWriter {
-    /// Writes vertices from batches of `fields`, with indexes from `first` on in their order of arrival. `keep_keys`
-    /// keeps their keys in memory, for resolving edges that refer to them.
+    /// Writes vertices from batches of `fields`, with indexes starting at `first`, in their order of arrival.
+    /// `keep_keys` keeps their keys in memory, for resolving edges that refer to them.
     ///
     /// # Errors
     ///
@@ -165,7 +165,8 @@ impl BaseWriter {
         self.vertices_without(type_name, key, fields, first, batches, keep_keys, Arc::default()).await
     }
 
-    /// Writes as [`Self::vertices`], except for deleted vertices: they keep their indexes, but are not found by key.
+    /// Writes like [`Self::vertices`], except for deleted vertices: they keep their indexes, but are not found by
+    /// key.
     #[expect(clippy::too_many_arguments, reason = "what is written, and what of it is left out")]
     pub(crate) async fn vertices_without(
         &self,
@@ -339,8 +340,8 @@ async fn write_keys(sinks: &Sinks, to: &Destination, batch: RecordBatch) -> Resu
     Ok(writer.finish().await?.bytes)
 }
 
-/// Groups properties: the key, each string and each list in a group of its own, and all fixed-width ones together, so
-/// that reading one string column reads no other.
+/// Groups properties: the key, each string and each list in a separate group, and all fixed-width ones together,
+/// so that reading one string column reads no other.
 fn groups(key: Option<&str>, fields: &[FieldRef]) -> Vec<Vec<String>> {
     let (narrow, wide): (Vec<&FieldRef>, Vec<&FieldRef>) = fields
         .iter()
