@@ -151,10 +151,10 @@ class FlightScan:
         self, client: flight.FlightClient, ticket: flight.Ticket, skipped: int
     ) -> Iterator[pyarrow.RecordBatch]:
         """Yields the batches of a ticket, without the first `skipped` rows."""
-        reader = self._told(partial(client.do_get, ticket, self._options()))
+        reader = self._converting_errors(partial(client.do_get, ticket, self._options()))
         while True:
             try:
-                batch = self._told(reader.read_chunk).data
+                batch = self._converting_errors(reader.read_chunk).data
             except StopIteration:
                 return
             if batch is None:
@@ -184,7 +184,7 @@ class FlightScan:
 
         def client_of(address: str) -> flight.FlightClient:
             if address not in clients:
-                clients[address] = self._told(lambda: self._flight.FlightClient(address))
+                clients[address] = self._converting_errors(lambda: self._flight.FlightClient(address))
             return clients[address]
 
         try:
@@ -216,7 +216,7 @@ class FlightScan:
             node = nodes.pop(0)
             try:
                 client = client_of(node)
-                return node, self._told(partial(client.get_flight_info, descriptor, self._options()))
+                return node, self._converting_errors(partial(client.get_flight_info, descriptor, self._options()))
             except StorageError as error:
                 self._failed.add(node)
                 if not nodes or not self._is_failure(error):
@@ -233,7 +233,7 @@ class FlightScan:
         )
         return isinstance(error.__cause__, failures)
 
-    def _told(self, call: Callable[[], Any]) -> Any:
+    def _converting_errors(self, call: Callable[[], Any]) -> Any:
         """Runs a call, and converts errors of the node to exceptions of this package."""
         pyarrow = optional.pyarrow("a scan by a node")
         try:

@@ -460,9 +460,9 @@ def is_arrow_file(path: str | bytes) -> bool:
 
 def sequential_scan(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any], paths: str) -> Scan:
     """Scans CSV, JSON or Arrow IPC files with the arguments of `scan`."""
-    from stylobate.sequential import as_scan_asks
+    from stylobate.sequential import scan_of_format
 
-    made = as_scan_asks(format, arguments)
+    made = scan_of_format(format, arguments)
     made._paths = paths
     return made
 

@@ -112,7 +112,7 @@ def scan_csv(
     given |= text_options(types, sample_rows, max_record)
     if delimiter is not None:
         given["delimiter"] = delimiter
-    return begun(
+    return sequential_scan(
         "csv",
         given,
         paths,
@@ -166,7 +166,7 @@ def scan_json(
     {'name': 'Al', 'pets': ['cat'], 'age': None}
     """
     given = text_options(types, sample_rows, max_record)
-    return begun(
+    return sequential_scan(
         "json",
         given,
         paths,
@@ -206,7 +206,7 @@ def scan_ipc(
     >>> st.scan_ipc("numbers.feather", filter="x > 1").to_arrow()["x"].to_pylist()
     [2, 3]
     """
-    return begun(
+    return sequential_scan(
         "ipc",
         {},
         paths,
@@ -230,7 +230,7 @@ def text_options(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def begun(
+def sequential_scan(
     format: Literal["csv", "json", "ipc"],
     given: dict[str, Any],
     paths: Path | Data | Sequence[Path | Data],
@@ -256,10 +256,10 @@ def begun(
     }
     located_sources = [located(path) for path in sources]
     source = LocalSequentialScan(format, located_sources, given, **arguments)
-    return Scan(source, begun, {"format": format, "given": given, "paths": located_sources, **arguments}, shown)
+    return Scan(source, sequential_scan, {"format": format, "given": given, "paths": located_sources, **arguments}, shown)
 
 
-def as_scan_asks(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any]) -> Scan:
+def scan_of_format(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any]) -> Scan:
     """Creates a scan from the arguments of `scan`."""
     taken = ("columns", "limit", "batch_rows", "storage_options", "cache")
     of_table = ("schema", "casts", "union_by_name", "partitioning", "filename", "file_row_number", "glob")
@@ -277,7 +277,7 @@ def as_scan_asks(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, 
     given = {name: arguments[name] for name in of_table}
     table = table_options(**given | {"partitioning": partition_types(given["partitioning"])})
     others = {name: arguments[name] for name in taken}
-    return begun(format, {}, arguments["paths"], filter=filter, table=table, **others)
+    return sequential_scan(format, {}, arguments["paths"], filter=filter, table=table, **others)
 
 
 def graph_table(path: Path, types: Mapping[str, str], delimiter: str | None) -> LocalSequentialScan | None:

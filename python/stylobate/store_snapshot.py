@@ -279,27 +279,27 @@ class Snapshot:
     # Cached views and plans
 
     def _vertex_view(self, type: str, columns: Sequence[str] | None) -> LocalVertexView:
-        said = (type, None if columns is None else tuple(column_names(columns)))
-        view = self._vertex_views.get(said)
+        key = (type, None if columns is None else tuple(column_names(columns)))
+        view = self._vertex_views.get(key)
         if view is None:
             names = None if columns is None else column_names(columns)
-            view = kept(self._vertex_views, said, self._local.vertices(type, names))
+            view = remember(self._vertex_views, key, self._local.vertices(type, names))
         return view
 
     def _edge_view(self, edge: Edge, columns: Sequence[str] | None) -> LocalEdgeView:
-        said = (edge, None if columns is None else tuple(column_names(columns)))
-        view = self._edge_views.get(said)
+        key = (edge, None if columns is None else tuple(column_names(columns)))
+        view = self._edge_views.get(key)
         if view is None:
             names = None if columns is None else column_names(columns)
-            view = kept(self._edge_views, said, self._local.edges(edge_name(edge), names))
+            view = remember(self._edge_views, key, self._local.edges(edge_name(edge), names))
         return view
 
-    def _planned(self, said: tuple[Any, ...]) -> LocalTraversal:
-        plan = self._plans.get(said)
+    def _planned(self, key: tuple[Any, ...]) -> LocalTraversal:
+        plan = self._plans.get(key)
         if plan is None:
-            start, name, hops, top, select = said
+            start, name, hops, top, select = key
             columns = None if select is None else list(select)
-            plan = kept(self._plans, said, LocalTraversal(self._local, start, list(hops), name, top, columns))
+            plan = remember(self._plans, key, LocalTraversal(self._local, start, list(hops), name, top, columns))
         return plan
 
     def _end(self, edge: Edge, direction: Direction) -> str:
@@ -328,9 +328,9 @@ class Snapshot:
         return self._vertex_view(self._end(edge, direction), ()).indexes(plain_keys(keys))
 
 
-def kept(views: dict[Hashable, Any], said: Hashable, view: Any) -> Any:
+def remember(views: dict[Hashable, Any], key: Hashable, view: Any) -> Any:
     """Caches a view or plan, and clears the cache when it is full."""
     if len(views) >= KEPT:
         views.clear()
-    views[said] = view
+    views[key] = view
     return view

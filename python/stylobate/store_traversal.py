@@ -106,8 +106,8 @@ class Traversal:
 
     def _plan(self) -> LocalTraversal:
         """Returns the plan, which the snapshot caches for equal traversals."""
-        said = (self._start, self._name, self._hops, self._top, self._select)
-        return self._snapshot._planned(said)
+        key = (self._start, self._name, self._hops, self._top, self._select)
+        return self._snapshot._planned(key)
 
     def prepare(self) -> PreparedTraversal:
         """Resolves all names once, for a traversal that is run from many start vertices.

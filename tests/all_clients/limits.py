@@ -10,9 +10,9 @@ Limits = dict[tuple[str, str, str], str]
 AWS_CLI_1 = "aws-cli 1 copies objects of more than 8 MiB in parts, without their content type and metadata."
 S5CMD_METADATA = "s5cmd copies without content type and metadata."
 S5CMD_SPACE = "s5cmd sends a space in the name of a copy's source as `+`, which moto takes for a plus sign."
-DUCKDB_EMPTY = "DuckDB puts no object where a file would be empty."
-DUCKDB_NAMES = "versitygw does not encode keys in listings, as DuckDB asks it to (`encoding-type=url`) and expects."
-MOTO_ACL = "moto answers 500 when asked for the ACL of an object that came in parts, which `s3cmd info` asks for."
+DUCKDB_EMPTY = "DuckDB does not put an object for an empty file."
+DUCKDB_NAMES = "versitygw does not encode keys in listings, although DuckDB requests it (`encoding-type=url`)."
+MOTO_ACL = "moto answers 500 to a request for the ACL of an object uploaded in parts; `s3cmd info` sends such a request."
 VERSITYGW_MARKERS = "versitygw refuses to delete the marker of a directory in one request with the objects in it."
 
 # With and without a node.

@@ -25,11 +25,11 @@ VERSIONS: dict[str, str] = {}
 
 HEAD = """# Clients and origins
 
-What each client does through a node with access keys, in front of a folder and of two S3 servers. The goal
-`test-clients-all` runs the clients as processes, and writes this page with `STYLOBATE_CLIENT_TABLE=docs/clients.md`.
+The operations of each client that work through a node with access keys, in front of a folder and of two S3 servers.
+`make test-clients-all` runs the clients as processes, and writes this page if `STYLOBATE_CLIENT_TABLE=docs/clients.md` is set.
 
-`all`: each operation of the row works. It is checked by the bytes, sizes, lists and headers that it leaves at the
-origin and hands back to the client.
+`all`: each operation of the row works. Tests check the resulting bytes, sizes, listings and headers, both at the origin and
+as returned to the client.
 
 | operation | what is checked |
 |---|---|
@@ -42,7 +42,7 @@ origin and hands back to the client.
 | delete | one object, and all below a prefix, but none beside it |
 | metadata | content type and user metadata of an upload, at the origin and by the client; pyarrow: content type |
 | metadata of copies, of large copies | 1 kB and 21 MB (in parts by some clients) keep content type and metadata |
-| sync | a tree up and down: nothing is sent the second time, then one file that changed, and one that went |
+| sync | a tree up and down: nothing is sent the second time; then one changed file is sent, and one deleted file is removed |
 | table | write, append, read, filter, delete rows where the format can, overwrite, vacuum; files byte for byte |
 """
 
