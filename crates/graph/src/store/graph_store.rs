@@ -26,7 +26,8 @@ use crate::{
     graphar::{GraphFolder, Strictness},
 };
 
-/// Maximum attempts of a commit that keeps losing races to others.
+/// Maximum attempts of a commit that keeps losing races to others; a compaction may make more within
+/// [`MIN_TRYING`].
 pub(super) const ATTEMPTS: u32 = 32;
 /// Attempts of a compaction before writers are asked to wait for it.
 const FAIR_ATTEMPTS: u32 = 4;

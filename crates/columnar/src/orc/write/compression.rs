@@ -110,7 +110,7 @@ impl OrcCompressorPool {
         Self { compression, idle: Mutex::default() }
     }
 
-    /// Lends a compressor to `work`.
+    /// Lends a compressor to `run`.
     pub(super) fn with<T, E: From<String>>(
         &self,
         run: impl FnOnce(&mut OrcChunkCompressor) -> Result<T, E>,

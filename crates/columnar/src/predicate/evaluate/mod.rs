@@ -56,8 +56,8 @@ impl Evaluator {
         Self { bound, memos: Vec::new(), computed: Vec::new() }
     }
 
-    /// Returns the rows for which the predicate is true. `arrays` are those of [`BoundPredicate::roots`], dense or as
-    /// dictionaries, of `rows` rows.
+    /// Returns the rows for which the predicate is true. `columns` are those of [`BoundPredicate::roots`], dense
+    /// or as dictionaries, of `rows` rows.
     ///
     /// # Errors
     ///

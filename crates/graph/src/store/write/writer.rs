@@ -153,15 +153,15 @@ impl StoreWriter {
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits pending changes as a version, and returns its number, or that of the last version if there are no
-    /// changes. A small commit takes one request. Every few dozen commits, the latest deltas are merged, as by
-    /// [`GraphStore::compact`], so that the log and lookups stay short. After an error, nothing is visible and all
-    /// changes are still pending: commit again, add more changes, or [`Self::rollback`].
+    /// Commits pending changes as a version, and returns its number; without changes, that of the version that
+    /// this writer follows. A small commit takes one request. Every few dozen commits, the latest deltas are
+    /// merged, as by [`GraphStore::compact`], so that the log and lookups stay short. After an error, nothing is
+    /// visible and all changes are still pending: commit again, add more changes, or [`Self::rollback`].
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] if a later writer took over, [`Error::Conflict`] if an attempt that had been changed or
-    /// discarded succeeded after all, and any error of the object store.
+    /// [`Error::Fenced`] if a later writer took over, [`Error::Conflict`] if other commits keep winning the race
+    /// or an attempt that had been changed or discarded succeeded after all, and any error of the object store.
     #[tracing::instrument(name = "store_commit", level = "debug", skip_all, fields(store = self.store.core().name()))]
     #[boxed]
     pub async fn commit(&mut self) -> Result<u64> {
