@@ -6,7 +6,7 @@
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use hmac::{Hmac, KeyInit, Mac};
@@ -45,12 +45,24 @@ const SIGNATURE_PARAMETER: &str = "X-Amz-Signature";
 
 /// Verifies signatures, and caches the signing keys of valid ones.
 ///
-/// A signing key is cached under its credential, `id/day/region/s3/aws4_request`, and the generation of the access
-/// keys: a secret may change when the configuration is reloaded. Only a valid signature caches its key, so a client
-/// without a secret cannot fill the cache. There is no `Debug` implementation, since it would have to hide
-/// everything.
+/// A signing key is cached under its credential as requests write it, so that a credential that is cached needs no
+/// parsing. Only a valid signature caches its key, so a client without a secret cannot fill the cache. There is no
+/// `Debug` implementation, since it would have to hide everything.
 pub(super) struct SigningKeys {
-    by_credential: RwLock<HashMap<String, HmacSha256>>,
+    by_credential: RwLock<HashMap<String, SigningKey>>,
+}
+
+/// A signing key, and the parts of its credential that a verification needs.
+struct SigningKey {
+    mac: HmacSha256,
+    /// Generation of the access keys that it is derived from: a secret may change when the configuration is
+    /// reloaded.
+    generation: u64,
+    /// Separator in the credential, which differs between headers and queries.
+    separator: Separator,
+    access_key_length: usize,
+    /// `day/region/s3/aws4_request`.
+    scope: String,
 }
 
 impl SigningKeys {
@@ -77,28 +89,22 @@ impl SigningKeys {
             Some(_) => return None,
         };
 
-        let credential = &signature.credential;
-        let secret = keys.secret(credential.access_key)?.expose();
         let canonical_request = signature.canonical_request(parts)?;
-
-        let name = format!("{:x}/{}", keys.generation(), credential.joined());
-        let cached = self.by_credential.read().get(&name).cloned();
-        let is_cached = cached.is_some();
-        let key = cached.or_else(|| signing_key(secret, credential.day, credential.region))?;
-
-        // The comparison takes constant time.
-        let mac = with_string_to_sign(key.clone(), &signature, &canonical_request);
-        mac.verify_slice(&signature.value).ok()?;
-
-        if !is_cached {
-            self.insert(name, key);
+        if let Some(key) = self.by_credential.read().get(signature.credential)
+            && key.generation == keys.generation()
+        {
+            return key.verify(&signature, &canonical_request);
         }
-        Some(signature.credential.access_key)
+
+        let key = signature.signing_key(keys)?;
+        let access_key = key.verify(&signature, &canonical_request)?;
+        self.insert(signature.credential.to_owned(), key);
+        Some(access_key)
     }
 
     /// Caches a key. Clears the cache when it is full, which also evicts the keys of past days; deriving a key again
     /// takes only microseconds.
-    fn insert(&self, credential: String, key: HmacSha256) {
+    fn insert(&self, credential: String, key: SigningKey) {
         let mut keys = self.by_credential.write();
 
         if keys.len() >= MAX_SIGNING_KEYS {
@@ -108,47 +114,39 @@ impl SigningKeys {
     }
 }
 
-/// An access key id and the scope of its signature.
-struct SigV4Credential<'a> {
-    access_key: &'a str,
-    day: &'a str,
-    region: &'a str,
-}
+impl SigningKey {
+    /// Returns the access key id in the credential of a signature, if this key made the signature.
+    fn verify<'a>(&self, signature: &SigV4Signature<'a>, canonical_request: &str) -> Option<&'a str> {
+        if self.separator != signature.separator || !self.scope.starts_with(signature.day()?) {
+            return None;
+        }
 
-impl<'a> SigV4Credential<'a> {
-    fn parse(text: &'a str, separator: (char, &'static str), time: &str) -> Option<Self> {
-        let mut fields = split_fields(text, separator);
-        let access_key = fields.next()?;
-        let day = fields.next()?;
-        let region = fields.next()?;
+        let digest = Sha256::digest(canonical_request.as_bytes());
+        let mut text = String::with_capacity(256);
+        for line in [ALGORITHM, signature.time, &self.scope] {
+            text.push_str(line);
+            text.push('\n');
+        }
 
-        let is_region = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        let is_plain = !access_key.is_empty()
-            && access_key.bytes().all(is_unreserved)
-            && !region.is_empty()
-            && region.bytes().all(is_region)
-            && time.get(..8) == Some(day)
-            && fields.eq([SERVICE, TERMINATOR]);
-
-        is_plain.then_some(Self { access_key, day, region })
-    }
-
-    /// Returns `id/day/region/s3/aws4_request`.
-    fn joined(&self) -> String {
-        [self.access_key, self.day, self.region, SERVICE, TERMINATOR].join("/")
+        let mac = self.mac.clone().chain_update(text.as_bytes()).chain_update(to_hex(digest.into()));
+        // The comparison takes constant time.
+        mac.verify_slice(&signature.value).ok()?;
+        signature.credential.get(..self.access_key_length)
     }
 }
 
 /// A signature that is neither expired nor from the future, not yet verified.
 struct SigV4Signature<'a> {
-    credential: SigV4Credential<'a>,
+    /// `id/day/region/s3/aws4_request`, with `separator` in place of the slashes.
+    credential: &'a str,
+    separator: Separator,
     /// Time of signing, as `YYYYMMDDTHHMMSSZ`.
     time: &'a str,
     signed_headers: SignedHeaders<'a>,
     /// The payload hash in the canonical request.
     payload: &'a str,
-    /// The values of `SIGNED_PARAMETERS` if the URL is presigned, each in its canonical encoding.
-    query: Option<[&'a str; 5]>,
+    /// The signed part of the query, in its canonical order and encoding.
+    query: Cow<'a, str>,
     value: [u8; 32],
 }
 
@@ -156,7 +154,7 @@ struct SigV4Signature<'a> {
 struct SignedHeaders<'a>(Vec<&'a str>);
 
 impl<'a> SignedHeaders<'a> {
-    fn new(text: &'a str, separator: (char, &'static str)) -> Self {
+    fn new(text: &'a str, separator: Separator) -> Self {
         Self(split_fields(text, separator).collect())
     }
 
@@ -198,11 +196,12 @@ impl<'a> SigV4Signature<'a> {
         // body.
         let payload = single(headers, CONTENT_SHA256).filter(|text| is_payload_hash(text))?;
         Some(Self {
-            credential: SigV4Credential::parse(credential, ('/', ""), time)?,
+            credential,
+            separator: ('/', ""),
             time,
             signed_headers: SignedHeaders::new(names, (';', "")),
             payload,
-            query: None,
+            query: Cow::Borrowed(""),
             value: parse_hex(value)?,
         })
     }
@@ -211,12 +210,18 @@ impl<'a> SigV4Signature<'a> {
     fn from_query(query: &'a str, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Self> {
         let mut values = [None; 5];
         let mut signature = None;
+        let mut is_ordered = true;
         for pair in query.split('&') {
-            let (name, value) = pair.split_once('=')?;
-            let slot = match SIGNED_PARAMETERS.iter().position(|known| *known == name) {
-                Some(index) => values.get_mut(index)?,
-                None if name == SIGNATURE_PARAMETER => &mut signature,
-                None => return None,
+            let value_of = |name: &str| pair.strip_prefix(name)?.strip_prefix('=');
+            let found =
+                SIGNED_PARAMETERS.iter().enumerate().find_map(|(at, name)| Some((at, value_of(name)?)));
+            let (slot, value) = match found {
+                Some((at, value)) => {
+                    let is_next = values.iter().take(at).all(Option::is_some) && signature.is_none();
+                    is_ordered &= is_next;
+                    (values.get_mut(at)?, value)
+                }
+                None => (&mut signature, value_of(SIGNATURE_PARAMETER)?),
             };
             if slot.replace(value).is_some() {
                 return None;
@@ -226,27 +231,70 @@ impl<'a> SigV4Signature<'a> {
         let [Some(algorithm), Some(credential), Some(time), Some(expires), Some(names)] = values else {
             return None;
         };
+        let signature = signature?;
         if algorithm != ALGORITHM {
             return None;
         }
 
         let age = now - parse_time(time)?;
-        let expires = parse_expires(expires)?;
-        if age < -seconds(MAX_SKEW_SECONDS) || age > seconds(expires) {
+        if age < -seconds(MAX_SKEW_SECONDS) || age > seconds(parse_expires(expires)?) {
             return None;
         }
+
+        // Most clients send the parameters in canonical order, and the signature last.
+        let signed_query = if is_ordered {
+            let rest = SIGNATURE_PARAMETER.len() + signature.len() + "&=".len();
+            Cow::Borrowed(query.get(..query.len().checked_sub(rest)?)?)
+        } else {
+            let values = [algorithm, credential, time, expires, names];
+            let pairs = SIGNED_PARAMETERS.iter().zip(values).map(|(name, value)| format!("{name}={value}"));
+            Cow::Owned(pairs.collect::<Vec<_>>().join("&"))
+        };
 
         let has_payload_hash = headers.contains_key(CONTENT_SHA256);
         if has_payload_hash && !single(headers, CONTENT_SHA256).is_some_and(is_payload_hash) {
             return None;
         }
         Some(Self {
-            credential: SigV4Credential::parse(credential, ('%', "2F"), time)?,
+            credential,
+            separator: ('%', "2F"),
             time,
             signed_headers: SignedHeaders::new(names, ('%', "3B")),
             payload: UNSIGNED_PAYLOAD,
-            query: Some(values.map(Option::unwrap_or_default)),
-            value: parse_hex(signature?)?,
+            query: signed_query,
+            value: parse_hex(signature)?,
+        })
+    }
+
+    /// Returns the day of signing, as `YYYYMMDD`.
+    fn day(&self) -> Option<&'a str> {
+        self.time.get(..8)
+    }
+
+    /// Derives the signing key of the credential, or returns `None` if it is unknown or has an unusual form.
+    fn signing_key(&self, keys: &AccessKeys) -> Option<SigningKey> {
+        let mut fields = split_fields(self.credential, self.separator);
+        let access_key = fields.next()?;
+        let day = fields.next()?;
+        let region = fields.next()?;
+
+        let is_region = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let is_plain = !access_key.is_empty()
+            && access_key.bytes().all(is_unreserved)
+            && !region.is_empty()
+            && region.bytes().all(is_region)
+            && self.day() == Some(day)
+            && fields.eq([SERVICE, TERMINATOR]);
+        if !is_plain {
+            return None;
+        }
+
+        Some(SigningKey {
+            mac: signing_key(keys.secret(access_key)?.expose(), day, region)?,
+            generation: keys.generation(),
+            separator: self.separator,
+            access_key_length: access_key.len(),
+            scope: [day, region, SERVICE, TERMINATOR].join("/"),
         })
     }
 
@@ -264,16 +312,7 @@ impl<'a> SigV4Signature<'a> {
         text.push_str(path);
         text.push('\n');
 
-        let parameters = self.query.iter().flat_map(|values| SIGNED_PARAMETERS.iter().zip(values));
-        for (index, (name, value)) in parameters.enumerate() {
-            if index > 0 {
-                text.push('&');
-            }
-            text.push_str(name);
-            text.push('=');
-            text.push_str(value);
-        }
-
+        text.push_str(&self.query);
         text.push('\n');
 
         for name in signed.iter() {
@@ -299,9 +338,12 @@ impl<'a> SigV4Signature<'a> {
     }
 }
 
-/// Splits a text at a separator: a character and the rest of its escape, if it is escaped. A text with another escape
-/// yields `%`, which no field may be. Searching for a character is faster than for a string.
-fn split_fields<'a>(text: &'a str, (first, rest): (char, &'static str)) -> impl Iterator<Item = &'a str> {
+/// A separator: a character, and the rest of its escape if it is escaped.
+type Separator = (char, &'static str);
+
+/// Splits a text at a separator. A text with another escape yields `%`, which no field may be. Searching for a
+/// character is faster than for a string.
+fn split_fields<'a>(text: &'a str, (first, rest): Separator) -> impl Iterator<Item = &'a str> {
     let pieces = text.split(first).enumerate();
     pieces.map(move |(index, piece)| match index {
         0 => piece,
@@ -337,9 +379,15 @@ fn is_unreserved(byte: u8) -> bool {
 
 /// Returns true if a header value has no whitespace that its canonical form would trim or collapse.
 fn is_canonical_value(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let is_trimmed = bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ');
-    is_trimmed && !bytes.contains(&b'\t') && !bytes.windows(2).any(|pair| pair == b"  ")
+    // Begins as after a space, which may not be followed by another one, nor by the end.
+    let mut previous = b' ';
+    for byte in value.bytes() {
+        if byte == b'\t' || (byte == b' ' && previous == b' ') {
+            return false;
+        }
+        previous = byte;
+    }
+    previous != b' ' || value.is_empty()
 }
 
 fn is_payload_hash(text: &str) -> bool {
@@ -386,7 +434,10 @@ fn parse_digits(text: &str) -> Option<u32> {
 /// Parses 32 bytes in hexadecimal.
 pub(super) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
-    hex::decode_to_slice(text, &mut bytes).ok()?;
+    if text.len() != 2 * bytes.len() {
+        return None;
+    }
+    hex_simd::decode(text.as_bytes(), hex_simd::Out::from_slice(&mut bytes)).ok()?;
     Some(bytes)
 }
 
@@ -401,8 +452,7 @@ fn upper_hex(digit: u8) -> Option<u8> {
 /// Formats a hash in lowercase hexadecimal, without an allocation.
 pub(super) fn to_hex(hash: [u8; 32]) -> [u8; 64] {
     let mut text = [0; 64];
-    // Fails only if the lengths do not fit.
-    _ = hex::encode_to_slice(hash, &mut text);
+    _ = hex_simd::encode(&hash, hex_simd::Out::from_slice(&mut text), hex_simd::AsciiCase::Lower);
     text
 }
 
@@ -414,30 +464,6 @@ pub(super) fn signing_key(secret: &str, day: &str, region: &str) -> Option<HmacS
         key = HmacSha256::new_from_slice(&key.finalize().into_bytes()).ok()?;
     }
     Some(key)
-}
-
-/// Feeds the string to sign to the MAC.
-fn with_string_to_sign(
-    mac: HmacSha256,
-    signature: &SigV4Signature<'_>,
-    canonical_request: &str,
-) -> HmacSha256 {
-    let credential = &signature.credential;
-    let digest = Sha256::digest(canonical_request.as_bytes());
-
-    let mut text = String::with_capacity(256);
-    for line in [ALGORITHM, signature.time] {
-        text.push_str(line);
-        text.push('\n');
-    }
-    for field in [credential.day, credential.region, SERVICE] {
-        text.push_str(field);
-        text.push('/');
-    }
-
-    text.push_str(TERMINATOR);
-    text.push('\n');
-    mac.chain_update(text.as_bytes()).chain_update(to_hex(digest.into()))
 }
 
 #[cfg(test)]
