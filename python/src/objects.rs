@@ -90,7 +90,7 @@ fn owned<T: Clone>(owned: &ProcessOwned<T>) -> Option<(ProcessRuntime, T)> {
 
 fn forked(py: Python<'_>) -> PyErr {
     ErrorClass::Stylobate
-        .error(py, "this file was opened before the process was forked: open it anew in the child")
+        .error(py, "this file was opened before the process was forked: open it again in the child")
 }
 
 fn path(py: Python<'_>, path: &str) -> PyResult<Path> {

@@ -33,7 +33,7 @@ Exit codes: 2 wrong command line; 1 anything else, such as a node outside a clus
 
 const DRAIN_EXAMPLES: &str = "\
 Examples:
-  Drain the node on this machine before it is stopped, and let load balancers take note:
+  Drain the node on this machine before it is stopped, and give load balancers time to notice:
     stylobate cluster drain --wait 10s && systemctl stop stylobate
   Take it back:
     stylobate cluster drain --undo

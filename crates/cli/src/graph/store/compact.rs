@@ -15,7 +15,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  Rewrite bases of which a fifth was added, changed or deleted:
+  Rewrite bases with at least a fifth of their rows added, changed or deleted:
     stylobate graph store compact social
   Merge one type into a single base:
     stylobate graph store compact s3://lake/social --types Person_KNOWS_Person --force

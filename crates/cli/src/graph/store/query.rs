@@ -39,7 +39,7 @@ Hops are followed in the given order; TYPE is needed only if edges of a name lea
 several types. A column NAME is one of the requested edge columns, otherwise a property
 of the last vertices; Person.NAME is a property of the vertices of any step,
 Person._index their index, LIKES.NAME an edge column. If several steps have the same
-type, they are named Person_0, Person_2 by their numbers, or as --as says. The default
+type, they are named Person_0, Person_2 by step number, or as set by --as. The default
 of --select is position (the number of the row's start vertex), the edge columns, and
 the index of the last vertex.
 
