@@ -343,7 +343,7 @@ type Separator = (char, &'static str);
 
 /// Splits a text at a separator. A text with another escape yields `%`, which no field may be. Searching for a
 /// character is faster than for a string.
-fn split_fields<'a>(text: &'a str, (first, rest): Separator) -> impl Iterator<Item = &'a str> {
+fn split_fields(text: &str, (first, rest): Separator) -> impl Iterator<Item = &str> {
     let pieces = text.split(first).enumerate();
     pieces.map(move |(index, piece)| match index {
         0 => piece,

@@ -138,6 +138,8 @@ pub(crate) struct ChunkReads {
     groups: Vec<Vec<Range<u64>>>,
     /// The chunks, by start.
     by_start: Vec<ChunkPosition>,
+    /// End of the last chunk. Indexes and the footer follow.
+    end: u64,
     is_visited: Vec<bool>,
     /// The most recently begun row groups, newest at the back.
     recent: VecDeque<GroupReads>,
@@ -175,14 +177,22 @@ impl ChunkReads {
             by_start.extend(positions);
         }
         by_start.sort_unstable_by_key(|chunk| chunk.start);
+        let end = groups.iter().flatten().map(|chunk| chunk.end).max()?;
         let is_visited = vec![false; groups.len()];
 
-        Some(Self { groups, by_start, is_visited, recent: VecDeque::new() })
+        Some(Self { groups, by_start, end, is_visited, recent: VecDeque::new() })
     }
 
     /// Records a read. Returns the predicted chunks of the row groups that it begins, except those that it covers;
     /// `None` if it begins no row group.
+    ///
+    /// A read beyond the last chunk is for the footer: that it covers the last columns of the last row group does not
+    /// mean that these will be read in others.
     fn note(&mut self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
+        if range.end > self.end {
+            return None;
+        }
+
         let first = self.by_start.partition_point(|chunk| chunk.start < range.start);
         let read: Vec<ChunkPosition> =
             self.by_start.iter().skip(first).take_while(|chunk| chunk.start < range.end).copied().collect();
@@ -361,6 +371,23 @@ mod tests {
             Some(vec![chunk(1, 1), chunk(1, 2)]),
             "the rest of it, too"
         );
+    }
+
+    #[test]
+    fn the_chunks_that_a_read_of_the_footer_covers_are_not_predicted_in_other_row_groups() {
+        let mut reads = known();
+        let footer = chunk(9, 5).start..chunk(9, 9).end + 50;
+        assert_eq!(reads.note(&footer), None);
+        assert_eq!(reads.note(&chunk(0, 1)), Some(vec![]));
+        assert_eq!(reads.note(&chunk(1, 1)), Some(vec![]));
+
+        assert_eq!(reads.note(&footer), None, "of another reader, which begins no other pass either");
+        assert_eq!(reads.note(&chunk(2, 1)), Some(vec![]));
+        assert_eq!(reads.following(), [[chunk(3, 1)]]);
+
+        let mut reads = known();
+        reads.note(&(chunk(9, 5).start..chunk(9, 9).end));
+        assert_eq!(reads.note(&chunk(0, 1)).map(|chunks| chunks.len()), Some(5), "without the footer");
     }
 
     #[test]
