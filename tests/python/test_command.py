@@ -155,6 +155,16 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert b"node, warm" in shown.stdout
 
 
+def test_a_node_of_the_demo_fetches_little_more_than_is_read_and_nothing_twice(tmp_path: Path) -> None:
+    shown = run("demo", "--json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    passes = {measured["name"]: measured for measured in json.loads(shown.stdout)}
+    cold, warm = passes["node, cold"], passes["node, warm"]
+    assert cold["origin_gets"] <= cold["requests"] / 2
+    assert cold["origin_bytes"] <= 1.4 * cold["bytes"], "columns of the last row group are not fetched from the others"
+    assert warm["origin_gets"] == 0
+
+
 def test_the_package_needs_no_other(tmp_path: Path) -> None:
     """In an otherwise empty environment; another test covers lazy imports."""
     (tmp_path / "stylobate").symlink_to(Path(st.__file__).parent)
