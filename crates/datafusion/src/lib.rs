@@ -50,6 +50,7 @@
 
 mod aggregate;
 mod catalog;
+mod column_names;
 #[cfg(feature = "distributed")]
 pub mod distributed;
 mod engine;

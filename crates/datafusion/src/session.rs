@@ -22,6 +22,7 @@ use crate::distributed::Distribution;
 use crate::{
     aggregate::AggregateScans,
     catalog::{PathTables, is_path},
+    column_names::without_paths,
     error::{Error, Result, missing_table},
     memory::QueryMemory,
     query::{SqlQuery, SqlRows},
@@ -291,11 +292,13 @@ impl SqlSession {
             _ => None,
         });
         let paths: BTreeSet<String> = paths.collect();
-        if paths.len() < 2 {
-            return state.statement_to_plan(statement).await;
-        }
-
-        self.tables.opened_together(paths, state.statement_to_plan(statement)).await
+        let plan = state.statement_to_plan(statement);
+        let plan = if paths.len() < 2 {
+            plan.await?
+        } else {
+            self.tables.opened_together(paths.clone(), plan).await?
+        };
+        without_paths(plan, &paths)
     }
 
     async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {

@@ -61,6 +61,37 @@ async fn a_prepared_query_runs_any_number_of_times_after_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn columns_are_not_named_after_the_paths_of_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (first, second) = (path("t.parquet"), path("s-t.parquet"));
+    write_parquet(first.as_ref(), &words(9), 100, true);
+    write_parquet(second.as_ref(), &words(6), 100, true);
+    let session = session().await;
+    let columns = async |sql: String| {
+        let query = session.prepare(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert!(count(&query).await > 0, "{sql}");
+        query.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+    };
+
+    let sums =
+        format!("SELECT word, sum(id), max(id) AS m, id + 1 FROM '{first}' GROUP BY word, id ORDER BY word");
+    assert_eq!(columns(sums).await, ["word", "sum(id)", "m", "id + Int64(1)"]);
+    assert_eq!(columns(format!("SELECT count(*) FROM '{first}'")).await, ["count(*)"]);
+    assert_eq!(columns(format!("SELECT sum(a.id) FROM '{first}' AS a")).await, ["sum(a.id)"]);
+
+    let joined = format!("FROM '{first}' JOIN '{second}' USING (word)");
+    let of = |path: &str| format!(r#"min("{path}".id)"#);
+    let one = columns(format!("SELECT {}, count(*) {joined}", of(&second))).await;
+    assert_eq!(one, ["min(id)", "count(*)"]);
+    let both = columns(format!("SELECT {}, {} {joined}", of(&first), of(&second))).await;
+    assert!(both[0].contains(&first) && both[1].contains(&second), "else both were named min(id): {both:?}");
+
+    let explained = rows(&session, &format!("EXPLAIN SELECT sum(id) FROM '{first}'")).await;
+    assert!(explained.contains("sum("), "{explained}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn only_queries_are_prepared() {
     let session = session().await;
     for sql in ["CREATE VIEW v AS SELECT 1", "SET datafusion.execution.batch_size = 10", "DROP TABLE t"] {
