@@ -37,10 +37,47 @@ pub(crate) fn without_paths(
     LogicalPlanBuilder::from(plan).project(named.collect::<Vec<_>>())?.build()
 }
 
-/// Removes the paths, each with the period after it.
+/// Removes the paths where they qualify a column, each with the period after it.
 fn without(name: &str, paths: &BTreeSet<String>) -> String {
-    // A path that another one ends with comes after it.
+    // Longest first: a path may contain another one after a space.
     let mut paths: Vec<&String> = paths.iter().collect();
     paths.sort_unstable_by_key(|path| std::cmp::Reverse(path.len()));
-    paths.into_iter().fold(name.to_owned(), |name, path| name.replace(&format!("{path}."), ""))
+    paths.into_iter().fold(name.to_owned(), |name, path| without_qualifier(&name, &format!("{path}.")))
+}
+
+/// Removes a qualifier, except at the end of a longer one and within literals.
+fn without_qualifier(name: &str, qualifier: &str) -> String {
+    let mut shortened = String::with_capacity(name.len());
+    for (index, piece) in name.split(qualifier).enumerate() {
+        let begins_column = shortened.is_empty() || shortened.ends_with(['(', ' ', ',', '[']);
+        if index > 0 && !begins_column {
+            shortened.push_str(qualifier);
+        }
+        shortened.push_str(piece);
+    }
+    shortened
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_qualifiers_of_columns_are_removed() {
+        let paths = ["t", "a/t.csv", "my t.csv"].map(str::to_owned).into();
+        for (name, expected) in [
+            ("t.x", "x"),
+            ("sum(t.x)", "sum(x)"),
+            ("t.x + t.y", "x + y"),
+            ("corr(t.x,t.y)", "corr(x,y)"),
+            ("sum(a/t.csv.x) - min(my t.csv.x)", "sum(x) - min(x)"),
+            ("sum(cat.x)", "sum(cat.x)"),
+            ("sum(b/a/t.csv.x)", "sum(b/a/t.csv.x)"),
+            (r#"Utf8("t.x")"#, r#"Utf8("t.x")"#),
+            ("x", "x"),
+            ("", ""),
+        ] {
+            assert_eq!(without(name, &paths), expected, "{name}");
+        }
+    }
 }
