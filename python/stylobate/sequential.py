@@ -112,7 +112,7 @@ def scan_csv(
     given |= text_options(types, sample_rows, max_record)
     if delimiter is not None:
         given["delimiter"] = delimiter
-    return sequential_scan(
+    return open_scan(
         "csv",
         given,
         paths,
@@ -166,7 +166,7 @@ def scan_json(
     {'name': 'Al', 'pets': ['cat'], 'age': None}
     """
     given = text_options(types, sample_rows, max_record)
-    return sequential_scan(
+    return open_scan(
         "json",
         given,
         paths,
@@ -206,7 +206,7 @@ def scan_ipc(
     >>> st.scan_ipc("numbers.feather", filter="x > 1").to_arrow()["x"].to_pylist()
     [2, 3]
     """
-    return sequential_scan(
+    return open_scan(
         "ipc",
         {},
         paths,
@@ -230,7 +230,7 @@ def text_options(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def sequential_scan(
+def open_scan(
     format: Literal["csv", "json", "ipc"],
     given: dict[str, Any],
     paths: Path | Data | Sequence[Path | Data],
@@ -256,7 +256,7 @@ def sequential_scan(
     }
     located_sources = [located(path) for path in sources]
     source = LocalSequentialScan(format, located_sources, given, **arguments)
-    return Scan(source, sequential_scan, {"format": format, "given": given, "paths": located_sources, **arguments}, shown)
+    return Scan(source, open_scan, {"format": format, "given": given, "paths": located_sources, **arguments}, shown)
 
 
 def scan_of_format(format: Literal["csv", "json", "ipc"], arguments: Mapping[str, Any]) -> Scan:
@@ -277,7 +277,7 @@ def scan_of_format(format: Literal["csv", "json", "ipc"], arguments: Mapping[str
     given = {name: arguments[name] for name in of_table}
     table = table_options(**given | {"partitioning": partition_types(given["partitioning"])})
     others = {name: arguments[name] for name in taken}
-    return sequential_scan(format, {}, arguments["paths"], filter=filter, table=table, **others)
+    return open_scan(format, {}, arguments["paths"], filter=filter, table=table, **others)
 
 
 def graph_table(path: Path, types: Mapping[str, str], delimiter: str | None) -> LocalSequentialScan | None:

@@ -13,7 +13,7 @@ pub(crate) fn without_paths(
     plan: LogicalPlan,
     paths: &BTreeSet<String>,
 ) -> Result<LogicalPlan, DataFusionError> {
-    let is_shown_as_it_is = matches!(
+    let has_names_of_its_own = matches!(
         plan,
         LogicalPlan::Explain(_)
             | LogicalPlan::Analyze(_)
@@ -23,11 +23,15 @@ pub(crate) fn without_paths(
             | LogicalPlan::Copy(_)
             | LogicalPlan::Statement(_)
     );
+    if paths.is_empty() || has_names_of_its_own {
+        return Ok(plan);
+    }
+
     let columns = plan.schema().columns();
     let names: Vec<String> = columns.iter().map(|column| without(&column.name, paths)).collect();
     let is_changed = columns.iter().zip(&names).any(|(column, name)| column.name != *name);
     let is_distinct = names.iter().collect::<BTreeSet<_>>().len() == names.len();
-    if is_shown_as_it_is || !is_changed || !is_distinct {
+    if !is_changed || !is_distinct {
         return Ok(plan);
     }
 

@@ -62,7 +62,7 @@ pub enum CsvError {
         source: ArrowError,
     },
 
-    /// The columns do not form a batch: a non-nullable one has nulls.
+    /// The columns do not form a batch: a non-nullable column has nulls.
     #[error(transparent)]
     Batch(ArrowError),
 }

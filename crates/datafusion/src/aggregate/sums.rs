@@ -14,7 +14,7 @@ const MAX_LANE_GROUPS: usize = 1024;
 const LANES: usize = 4;
 /// Number of columns that are summed in one pass over the groups.
 const COLUMNS_PER_PASS: usize = 4;
-/// Same as [`LANES`], for columns that are summed in one pass.
+/// Partial sums per group of columns that are summed in one pass.
 const LANES_PER_PASS: usize = 2;
 
 /// The number of rows of each group.

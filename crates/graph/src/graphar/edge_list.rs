@@ -173,8 +173,8 @@ impl EdgeList {
         Ok(edges)
     }
 
-    /// Checks that a part has at most `edges` edges, a multiple of the chunk size: by its offsets or, without
-    /// offsets, by the existing files.
+    /// Checks that a part ends after `edges` edges, which fill whole chunks: by its offsets or, without offsets, by
+    /// the absence of a next chunk.
     #[boxed]
     async fn check_end(&self, part: u64, edges: u64) -> Result<()> {
         if self.adjacency.order.is_ordered() {

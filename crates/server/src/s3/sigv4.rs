@@ -90,14 +90,15 @@ impl SigningKeys {
         };
 
         let canonical_request = signature.canonical_request(parts)?;
+        let digest = to_hex(Sha256::digest(canonical_request.as_bytes()).into());
         if let Some(key) = self.by_credential.read().get(signature.credential)
             && key.generation == keys.generation()
         {
-            return key.verify(&signature, &canonical_request);
+            return key.verify(&signature, &digest);
         }
 
         let key = signature.signing_key(keys)?;
-        let access_key = key.verify(&signature, &canonical_request)?;
+        let access_key = key.verify(&signature, &digest)?;
         self.insert(signature.credential.to_owned(), key);
         Some(access_key)
     }
@@ -115,20 +116,20 @@ impl SigningKeys {
 }
 
 impl SigningKey {
-    /// Returns the access key id in the credential of a signature, if this key made the signature.
-    fn verify<'a>(&self, signature: &SigV4Signature<'a>, canonical_request: &str) -> Option<&'a str> {
+    /// Returns the access key id in the credential of a signature, if this key made the signature. `digest`: SHA-256
+    /// of the canonical request, in hexadecimal.
+    fn verify<'a>(&self, signature: &SigV4Signature<'a>, digest: &[u8]) -> Option<&'a str> {
         if self.separator != signature.separator || !self.scope.starts_with(signature.day()?) {
             return None;
         }
 
-        let digest = Sha256::digest(canonical_request.as_bytes());
         let mut text = String::with_capacity(256);
         for line in [ALGORITHM, signature.time, &self.scope] {
             text.push_str(line);
             text.push('\n');
         }
 
-        let mac = self.mac.clone().chain_update(text.as_bytes()).chain_update(to_hex(digest.into()));
+        let mac = self.mac.clone().chain_update(text.as_bytes()).chain_update(digest);
         // The comparison takes constant time.
         mac.verify_slice(&signature.value).ok()?;
         signature.credential.get(..self.access_key_length)
@@ -243,8 +244,7 @@ impl<'a> SigV4Signature<'a> {
 
         // Most clients send the parameters in canonical order, and the signature last.
         let signed_query = if is_ordered {
-            let rest = SIGNATURE_PARAMETER.len() + signature.len() + "&=".len();
-            Cow::Borrowed(query.get(..query.len().checked_sub(rest)?)?)
+            Cow::Borrowed(query.rsplit_once('&')?.0)
         } else {
             let values = [algorithm, credential, time, expires, names];
             let pairs = SIGNED_PARAMETERS.iter().zip(values).map(|(name, value)| format!("{name}={value}"));

@@ -108,7 +108,7 @@ impl ColumnReads {
     }
 
     /// Records a read. Returns the other chunks of a row group that are likely to be read, if this read begins the
-    /// row group.
+    /// row group; `None` for reads that end beyond the last chunk.
     pub(crate) fn note(&mut self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         match self {
             Self::Known(reads) => reads.note(range),
@@ -186,7 +186,7 @@ impl ChunkReads {
     /// Records a read. Returns the predicted chunks of the row groups that it begins, except those that it covers;
     /// `None` if it begins no row group.
     ///
-    /// A read beyond the last chunk is for the footer: that it covers the last columns of the last row group does not
+    /// A read that ends beyond the last chunk is for the footer: that it covers the last columns of the last row group does not
     /// mean that these will be read in others.
     fn note(&mut self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         if range.end > self.end {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const INITIAL: u32 = 64;
 const MAX: u32 = 256;
-/// Credit for reading a footer; a HEAD that fetches one costs 1.
+/// Credit that a read of a footer earns; a HEAD that fetches one costs 1.
 const EARNED: u32 = 2;
 
 /// The number of footers that may be fetched before one is read.

@@ -283,7 +283,7 @@ impl ObjectInfoCache {
         };
         let answer = self.ask_together(path, true, question).await;
 
-        // A shared response may belong to a request sent before this call; that to the next request does not.
+        // A shared response may belong to a request sent before this call; that of the next request cannot.
         let is_late = answer.as_ref().is_ok_and(|known| known.momentary) && !is_own;
         if is_late { self.ask_together(path, true, ask).await } else { answer }
     }
