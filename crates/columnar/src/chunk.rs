@@ -9,7 +9,7 @@ use arrow::{
     error::ArrowError,
 };
 
-use crate::file::schema::ProjectedColumn;
+use crate::{file::schema::ProjectedColumn, kernels::byte_segment::ARRAY_TOO_LONG};
 
 /// Rows of one segment of a dense chunk; the last may be shorter.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
@@ -192,6 +192,15 @@ impl<'a> SegmentCollector<'a> {
         self.segments.push(joined);
         self.partial.clear();
         Ok(())
+    }
+}
+
+/// Returns the reason of an error of a [`SegmentCollector`]. Passing rows of several segments may together exceed the
+/// offsets of one array, though each segment fits: that is not an error of the file.
+pub(crate) fn collector_reason(error: &ArrowError) -> String {
+    match error {
+        ArrowError::OffsetOverflowError(_) => ARRAY_TOO_LONG.to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -72,13 +72,17 @@ impl FileMetadata {
 
     /// Returns the error of a file whose last bytes match no format: its first bytes show whether it is truncated.
     /// Text may also begin with the magic of ORC.
-    async fn unknown(object: &OpenObject) -> Result<Error> {
+    pub(crate) async fn unknown(object: &OpenObject) -> Result<Error> {
+        let name = object.name().to_ascii_lowercase();
+        if object.meta().size == 0 && (name.ends_with(".parquet") || name.ends_with(".orc")) {
+            return Ok(Error::corrupt(object.name(), "the file is empty"));
+        }
+
         let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(HEAD)))).await?;
         let head = head.into_iter().next().unwrap_or_default();
-        let is_named_orc = object.name().to_ascii_lowercase().ends_with(".orc");
         let format = if head.starts_with(b"PAR1") || head.starts_with(b"PARE") {
             "Parquet"
-        } else if head.starts_with(b"ORC") && (is_named_orc || !is_text(&head)) {
+        } else if head.starts_with(b"ORC") && (name.ends_with(".orc") || !is_text(&head)) {
             "ORC"
         } else {
             return Ok(Error::Format { object: object.name() });
@@ -314,7 +318,7 @@ impl FileMetadata {
                 file.decode(row_group, column, bytes, representation, scratch, passing)
             }
             (ColumnarFile::Orc(file), RowGroupBytes::Orc(bytes)) => {
-                let refused = |error: ArrowError| Error::arrow("rows that pass the filter")(error);
+                let refused = |error: ArrowError| file.refused(column, error);
                 if let Some(array) = file.decode_dictionary(row_group, column, bytes.clone())? {
                     let chunk = Chunk::Dictionary(array);
                     return match passing {

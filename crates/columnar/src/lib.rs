@@ -50,6 +50,7 @@ mod chunk;
 mod csv;
 mod dataset;
 mod error;
+mod field_path;
 mod file;
 mod file_columns;
 mod format;

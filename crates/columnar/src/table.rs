@@ -21,6 +21,7 @@ use arrow::{
 
 use crate::{
     Error, Result,
+    field_path::field_path,
     file::schema::{
         ProjectedColumn, cast_field, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves,
         value_type, widened, without_list_views,
@@ -368,16 +369,27 @@ impl TableSchema {
         Schema::new(roots.iter().map(|root| self.schema.field(*root).clone()).collect::<Vec<_>>())
     }
 
-    /// Returns the top-level column that a dotted name begins with, and the names of the fields below it.
-    pub(crate) fn resolve<'n>(&self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
+    /// Returns the top-level column that a dotted name begins with, and the names of the fields below it. They may not
+    /// exist: then the column is the shortest prefix.
+    pub(crate) fn resolve<'n>(&'n self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
         if let Some(root) = self.by_name.get(name) {
             return Some((*root, Vec::new()));
         }
+        if let Some(path) = field_path(self.schema.fields(), name) {
+            let (&(root, _), below) = path.split_first()?;
+            return Some((root, below.iter().map(|(_, field)| field.name().as_str()).collect()));
+        }
 
-        name.match_indices('.').find_map(|(dot, _)| {
+        // Names may also lead through lists and maps.
+        let split = |dot: usize| -> Option<(usize, Vec<&'n str>)> {
             let root = self.by_name.get(name.get(..dot)?)?;
             Some((*root, name.get(dot + 1..)?.split('.').collect()))
-        })
+        };
+        let has_leaves = |(root, path): &(usize, Vec<&str>)| {
+            leaves_below(self.schema.field(*root), std::slice::from_ref(path)).is_some()
+        };
+        let longest = name.rmatch_indices('.').filter_map(|(dot, _)| split(dot)).find(has_leaves);
+        longest.or_else(|| name.match_indices('.').find_map(|(dot, _)| split(dot)))
     }
 
     fn no_such_column(&self, column: &str) -> Error {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::{
     array::{
         Array, ArrayRef, DurationSecondArray, Int32Array, Int64Array, ListArray, MapBuilder, MapFieldNames,
-        RecordBatch, StringArray, StringBuilder,
+        RecordBatch, StringArray, StringBuilder, StructArray,
     },
     compute::{cast, concat_batches},
     datatypes::{DataType, Field, FieldRef, Int32Type, Schema},
@@ -278,6 +278,33 @@ async fn statistics_rule_out_row_groups() {
     assert_eq!(scan.row_group_count(), 2);
     assert_eq!(scan.collect().await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 10_000);
     assert_eq!(cache.stats().pruned_row_groups, 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dotted_name_is_the_same_column_for_filter_pruning_and_output() {
+    let group = |name: &str, array: ArrayRef| -> ArrayRef {
+        let field = Arc::new(Field::new(name, array.data_type().clone(), false));
+        Arc::new(StructArray::from(vec![(field, array)]))
+    };
+    let numbers = |first: i64| -> ArrayRef { Arc::new((first..first + 20).collect::<Int64Array>()) };
+    let nested = group("b", group("c", numbers(0)));
+    let batch = RecordBatch::try_from_iter([("a", nested), ("a.b", group("c", numbers(100)))]).unwrap();
+
+    let folder = Folder::new();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(10)).build();
+    let path = folder.parquet("t.parquet", &batch, properties);
+    let cache = cache(1 << 24).await;
+    let request = ScanRequest::new(&path).with_columns(["a.b.c"]).with_filter(col("a.b.c").eq(105));
+    let scan = request.clone().plan(&cache).await.unwrap();
+    assert_eq!(scan.row_group_count(), 1);
+    let read = collect(request, &cache).await.unwrap();
+    assert_eq!(read.schema().field(0).name(), "a.b");
+    let found = read.column(0).as_any().downcast_ref::<StructArray>().unwrap();
+    assert_eq!(found.column(0).as_ref(), &Int64Array::from(vec![105]) as &dyn Array);
+
+    let request = ScanRequest::new(&path).with_columns(["a.b.x"]);
+    let error = request.plan(&cache).await.unwrap_err();
+    assert!(matches!(&error, Error::NoSuchColumn { column, .. } if column == "a.b.x"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

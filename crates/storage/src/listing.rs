@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, time::Instant};
 
 use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
-use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
+use object_store::{
+    ObjectMeta,
+    list::{PaginatedListOptions, PaginatedListResult},
+    path::Path,
+};
 
 use crate::{
     Error, ListPage, ListRequest, ListedKey, ListedObject, Origin, ReadThrough, Result,
@@ -49,8 +53,7 @@ impl ReadThrough {
     }
 }
 
-/// Requests a page from an origin that paginates. Keys that the listing must hide are left out, so a page may be
-/// short.
+/// Requests a page from an origin that paginates.
 async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
     let Some(native) = origin.native() else { return Ok(ListPage::default()) };
     let before = origin.key_prefix();
@@ -65,20 +68,33 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     let prefix = format!("{before}{}", request.prefix);
 
     let listed = native.list.list_paginated(Some(&prefix), options).await?;
+    page_of(listed, &before, request)
+}
 
-    let own = |path: &Path| path.as_ref().strip_prefix(before.as_str()).map(str::to_owned);
-    let after = |key: &str| request.start_after.as_ref().is_none_or(|start| key > start.as_str());
+/// Converts a page of an origin whose keys begin with `before`. Keys that the listing must hide are left out, so a page
+/// may be short. So is a key without the requested prefix: the marker `a/`, listed below `a/`, becomes the path `a`.
+fn page_of(
+    listed: PaginatedListResult,
+    before: &str,
+    request: &ListRequest,
+) -> object_store::Result<ListPage> {
+    let own = |path: &Path| path.as_ref().strip_prefix(before).map(str::to_owned);
+    let is_listed = |key: &str| {
+        key.starts_with(&request.prefix)
+            && request.start_after.as_ref().is_none_or(|start| key > start.as_str())
+            && !is_reserved_key(key)
+    };
 
     let mut page = ListPage { next_token: listed.page_token, ..ListPage::default() };
 
     for meta in listed.result.objects {
-        if let Some(key) = own(&meta.location).filter(|key| after(key) && !is_reserved_key(key)) {
+        if let Some(key) = own(&meta.location).filter(|key| is_listed(key)) {
             page.objects.push(ListedKey::of(ObjectMeta { location: Path::parse(key)?, ..meta }));
         }
     }
     for prefix in listed.result.common_prefixes {
         let key = own(&prefix).map(|key| format!("{key}/"));
-        page.prefixes.extend(key.filter(|key| after(key) && !is_reserved_key(key)));
+        page.prefixes.extend(key.filter(|key| is_listed(key)));
     }
 
     page.objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -148,7 +164,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
 mod tests {
     use std::sync::Arc;
 
-    use object_store::{ObjectStoreExt, memory::InMemory};
+    use object_store::{ListResult, ObjectStoreExt, memory::InMemory};
 
     use super::*;
     use crate::{ByteSize, CacheOptions, ConsistencyRules, PageCache, ReadOptions};
@@ -203,5 +219,27 @@ mod tests {
         assert_eq!(all(&store, "a/", "/", 9).await, ["a/1", "a/2"]);
         assert_eq!(all(&store, "ab/c", "/", 9).await, ["ab/c/"]);
         assert_eq!(all(&store, "zzz", "/", 9).await, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_native_page_has_no_key_beyond_the_requested_prefix() {
+        let object = |location: &str| ObjectMeta {
+            location: Path::from(location),
+            last_modified: chrono::DateTime::default(),
+            size: 0,
+            e_tag: None,
+            version: None,
+        };
+        // The first one is the marker `data/`.
+        let objects = ["at/data", "at/data/a", "at/data/b"].map(object).to_vec();
+        let common_prefixes = vec![Path::from("at/data/c"), Path::from("at/database")];
+        let result = ListResult { common_prefixes, objects };
+        let listed = PaginatedListResult { result, page_token: None };
+
+        let request = ListRequest { prefix: "data/".into(), max_keys: 9, ..ListRequest::default() };
+        let page = page_of(listed, "at/", &request).unwrap();
+        let keys: Vec<_> = page.objects.iter().map(|listed| listed.key.as_str()).collect();
+        assert_eq!(keys, ["data/a", "data/b"]);
+        assert_eq!(page.prefixes, ["data/c/"]);
     }
 }

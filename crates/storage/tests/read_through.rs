@@ -11,8 +11,14 @@ use std::{
 
 use bytes::Bytes;
 use futures::StreamExt;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutPayload, path::Path};
-use stylobate_storage::{ByteSize, CacheOptions, ColumnLayout, Consistency, ReadOptions};
+use object_store::{
+    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutPayload, memory::InMemory, path::Path,
+    prefix::PrefixStore,
+};
+use stylobate_storage::{
+    ByteSize, CacheOptions, ColumnLayout, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions,
+    ReadThrough,
+};
 use support::{Bench, Fault, bench, eventually::eventually, noise, plenty, quick};
 
 const MIB: usize = 1 << 20;
@@ -643,6 +649,92 @@ async fn a_weak_or_missing_etag_is_never_cached() {
         bench.origin.fail_next([Fault::TruncateAfter(10)]);
         assert!(bench.read(&path).await.is_err(), "a short answer is an error here too");
     }
+}
+
+#[tokio::test]
+async fn an_object_below_a_prefix_has_one_path_and_one_version_in_requests_and_listings() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(InMemory::new());
+    let disk = CacheOptions::new(ByteSize::mib(64)).with_disk(folder.path(), ByteSize::mib(64));
+    let open = async || {
+        let cache = PageCache::open(disk.clone()).await.unwrap();
+        let origin = Origin::new("below a prefix", Arc::new(PrefixStore::new(memory.clone(), "dir")));
+        let rules = ConsistencyRules::new(Consistency::DEFAULT);
+        (ReadThrough::new(origin, cache.clone(), rules, quick()), cache)
+    };
+    memory.put(&Path::from("dir/a"), noise(3 * MIB, 50).into()).await.unwrap();
+    let path = Path::from("a");
+
+    let (store, cache) = open().await;
+    assert_eq!(store.open_object(&path).await.unwrap().meta().location, path);
+    let read = store.get(&path).await.unwrap();
+    assert_eq!(read.meta.location, path);
+    assert_eq!(read.bytes().await.unwrap(), noise(3 * MIB, 50));
+    cache.close().await.unwrap();
+    drop((store, cache));
+
+    // Nothing is known about the object but what the listing says.
+    let (store, _cache) = open().await;
+    assert_eq!(store.evict("").await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_read_past_the_cache_is_continued_where_it_broke_off() {
+    let bench = bench(CacheOptions::new(ByteSize::ZERO), Consistency::DEFAULT, quick()).await;
+    let data = noise(9 * MIB, 51);
+    let path = bench.put("a", data.clone()).await;
+    bench.store.head(&path).await.unwrap();
+    bench.origin.fail_next([Fault::BreakAfter(3 * MIB as u64)]);
+    assert_eq!(bench.read(&path).await.unwrap(), data);
+}
+
+#[tokio::test]
+async fn a_read_past_the_cache_fails_if_the_origin_stalls() {
+    for weak in [true, false] {
+        let mut options = quick();
+        options.requests.deadline = Duration::from_millis(100);
+        let memory = if weak { ByteSize::mib(64) } else { ByteSize::ZERO };
+        let bench = bench(CacheOptions::new(memory), Consistency::DEFAULT, options).await;
+        bench.origin.weak.store(weak, Ordering::SeqCst);
+        let path = bench.put("a", noise(MIB, 52)).await;
+        *bench.origin.pace.lock() = Duration::from_secs(3600);
+        let error = bench.read(&path).await.unwrap_err().to_string();
+        assert!(error.contains("did not answer within 100 ms"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_object_that_was_put_again_stays_cached_when_the_deletions_end() {
+    let bench = plenty().await;
+    let a = bench.put("a", noise(1_000, 53)).await;
+    let b = bench.put("b", noise(1_000, 54)).await;
+    let mut deleted = bench.store.delete_stream(futures::stream::iter([Ok(a.clone()), Ok(b)]).boxed());
+    assert_eq!(deleted.next().await.unwrap().unwrap(), a);
+    bench.put("a", noise(1_000, 55)).await;
+    bench.read(&a).await.unwrap();
+    let gets = bench.origin.gets();
+    while let Some(path) = deleted.next().await {
+        path.unwrap();
+    }
+    drop(deleted);
+    assert_eq!(bench.read(&a).await.unwrap(), noise(1_000, 55));
+    assert_eq!(bench.origin.gets(), gets);
+}
+
+#[test]
+fn a_lookup_that_never_ran_is_asked_again() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let (bench, path) = first.block_on(async {
+        let bench = plenty().await;
+        let path = bench.put("a", noise(10, 56)).await;
+        (bench, path)
+    });
+    // The lookup is spawned, and the runtime ends before it runs.
+    let polled = first.block_on(async { futures::poll!(Box::pin(bench.store.head(&path))).is_pending() });
+    assert!(polled);
+    drop(first);
+    runtime().block_on(async { bench.store.head(&path).await.unwrap() });
 }
 
 #[tokio::test]

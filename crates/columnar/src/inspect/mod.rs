@@ -20,7 +20,7 @@ pub use self::{
 };
 use crate::{
     Cache, Error, Result,
-    format::TAIL,
+    format::{FileMetadata, TAIL},
     orc::is_orc,
     table::locate::{LocatedFile, Source, locate_named},
 };
@@ -76,6 +76,6 @@ async fn inspect_object(object: &OpenObject) -> Result<Inspection> {
     } else if is_orc(object, &tail).await? {
         stripes::inspect(object).await
     } else {
-        Err(Error::Format { object: object.name() })
+        Err(FileMetadata::unknown(object).await?)
     }
 }

@@ -29,7 +29,7 @@ mod write;
 use std::sync::{Arc, OnceLock};
 
 use ::bytes::Bytes;
-use arrow::{array::ArrayRef, datatypes::SchemaRef};
+use arrow::{array::ArrayRef, datatypes::SchemaRef, error::ArrowError};
 use stylobate_storage::OpenObject;
 
 pub use self::write::{
@@ -47,7 +47,11 @@ use self::{
     tail::{FIRST_READ, OrcTail, TailParseOutcome},
     tree::OrcType,
 };
-use crate::{Error, Result, chunk::is_worth_a_dictionary, file::schema::ProjectedColumn};
+use crate::{
+    Error, Result,
+    chunk::{collector_reason, is_worth_a_dictionary},
+    file::schema::ProjectedColumn,
+};
 
 /// ORC file: its tail, parsed once per version, and the stripe footers read so far.
 #[derive(Debug)]
@@ -160,6 +164,18 @@ impl OrcFile {
                 ranges.iter().map(|range| range.end - range.start).sum()
             }
             _ => location.streams.end - location.streams.start,
+        }
+    }
+
+    /// Returns the error of collecting the rows of a column that pass the filter.
+    pub(crate) fn refused(&self, column: &ProjectedColumn, error: ArrowError) -> Error {
+        match error {
+            ArrowError::OffsetOverflowError(_) => Error::BatchTooLong {
+                object: self.name.to_string(),
+                column: self.schema.fields().get(column.root).map(|field| field.name().clone()),
+                reason: collector_reason(&error),
+            },
+            error => Error::arrow("rows that pass the filter")(error),
         }
     }
 

@@ -6,6 +6,7 @@ pub(super) mod logical_types;
 pub(super) mod repair;
 pub(super) mod statistics;
 pub(super) mod thrift_tree;
+pub(super) mod writer_trust;
 
 use std::{ops::Range, sync::Arc};
 

@@ -39,7 +39,7 @@ pub use self::{
 };
 use self::{
     decryptor::{ChunkDecryptor, FileDecryptor},
-    footer::{arrow_schema::ArrowColumns, encrypted::DecryptedFooter},
+    footer::{arrow_schema::ArrowColumns, encrypted::DecryptedFooter, writer_trust::WriterTrust},
     pages::header::UNKNOWN_ENCODING,
 };
 pub(crate) use self::{
@@ -56,6 +56,9 @@ use crate::{
     kernels::byte_segment::ARRAY_TOO_LONG,
     parallel::guarded::guarded,
 };
+
+/// Beginning of the name by which files say that this crate wrote them, in every version.
+const WRITER: &str = "stylobate ";
 
 /// A Parquet file, as its footer describes it.
 #[derive(Clone, Debug)]
@@ -74,6 +77,8 @@ pub(crate) struct ParquetFile {
     unreadable: BTreeMap<usize, String>,
     /// Top-level columns whose time unit was chosen by their values; empty for none.
     has_chosen_unit: Box<[bool]>,
+    /// Statistics that are trusted, by the file's writer.
+    trust: WriterTrust,
     /// Decryptor of an encrypted file that was opened with keys.
     decryptor: Option<Arc<FileDecryptor>>,
 }
@@ -219,6 +224,7 @@ impl ParquetFile {
         let written = columns.fields.iter().map(|field| footer::with_dictionaries(field)).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, columns.metadata));
 
+        let trust = WriterTrust::of(metadata.file_metadata().created_by());
         let ArrowColumns { leaves, unreadable, .. } = columns;
         Ok(Self {
             object,
@@ -229,6 +235,7 @@ impl ParquetFile {
             leaves,
             unreadable,
             has_chosen_unit: Box::default(),
+            trust,
             decryptor: None,
         })
     }
@@ -283,7 +290,9 @@ impl ParquetFile {
     /// Returns the types that the parquet crate reads columns as; `None` to let it derive them from the file.
     fn types(&self) -> Option<&Fields> {
         let roots = self.metadata.file_metadata().schema_descr().root_schema().get_fields();
-        let are_all = self.unreadable.is_empty() && roots.len() == self.schema.fields().len();
+        // Leaves that cannot be read are never projected, so the parquet crate ignores their placeholder types.
+        let is_leaf = |root: &usize| roots.get(*root).is_some_and(|root| root.is_primitive());
+        let are_all = roots.len() == self.schema.fields().len() && self.unreadable.keys().all(is_leaf);
         are_all.then(|| self.schema.fields())
     }
 

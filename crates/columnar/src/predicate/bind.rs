@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::datatypes::{DataType, Fields, Schema};
 
 use super::{
     Column, ColumnCondition, ColumnTest, CompareOp, Operand, Predicate, TypeClass,
@@ -14,7 +14,7 @@ use super::{
     tokens::{quoted, refuse},
     typing::{ComparisonOutcome, ComparisonTarget},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, field_path::field_path};
 
 /// Maximum nesting depth of a predicate.
 const MAX_DEPTH: usize = 256;
@@ -311,13 +311,14 @@ impl PredicateBinder<'_> {
             return Ok(index);
         }
 
-        let mut path = Vec::new();
-        let Some((root, field)) = find(self.schema.fields(), column.name(), &mut path) else {
+        let fields = field_path(self.schema.fields(), column.name()).unwrap_or_default();
+        let (Some(&(root, _)), Some(&(_, field))) = (fields.first(), fields.last()) else {
             return Err(Error::NoSuchColumn {
                 column: column.name().to_owned(),
                 available: available(self.schema.fields(), column.name()),
             });
         };
+        let path = fields.iter().skip(1).map(|(_, field)| field.name().clone()).collect();
 
         let data_type = match field.data_type() {
             DataType::Dictionary(_, values) => values.as_ref().clone(),
@@ -329,28 +330,6 @@ impl PredicateBinder<'_> {
         self.found.push(BoundOperand::Column(BoundColumn { column, root, path, data_type, is_uuid }));
         Ok(self.found.len() - 1)
     }
-}
-
-/// Returns the field of a dotted name, and the index of the element of `fields` that contains it. A field whose own
-/// name has the dot takes precedence over a nested field.
-fn find<'a>(fields: &'a Fields, name: &str, path: &mut Vec<String>) -> Option<(usize, &'a Field)> {
-    if let Some((index, field)) = fields.find(name) {
-        return Some((index, field));
-    }
-    for (dot, _) in name.rmatch_indices('.') {
-        let parent = name.get(..dot)?;
-        let child = name.get(dot + 1..)?;
-        let Some((index, field)) = fields.find(parent) else { continue };
-        let DataType::Struct(children) = field.data_type() else { continue };
-
-        let depth = path.len();
-        if let Some((child_index, found)) = find(children, child, path) {
-            path.insert(depth, children.get(child_index)?.name().clone());
-            return Some((index, found));
-        }
-        path.truncate(depth);
-    }
-    None
 }
 
 /// Lists the available columns, or the fields of the column that a dotted name begins with.

@@ -60,6 +60,10 @@ impl ColumnComparison {
     ) -> Result<()> {
         keep_valid(words, left.nulls.as_ref());
         keep_valid(words, right.nulls.as_ref());
+        if is_coded_text(&left.array, &right.array) {
+            return self.keep_coded_text(&left.array, &right.array, words);
+        }
+
         let left = dense(&left.array)?;
         let right = dense(&right.array)?;
         if left.data_type() == &DataType::Null || right.data_type() == &DataType::Null {
@@ -113,6 +117,16 @@ impl ColumnComparison {
         Ok(())
     }
 
+    /// Compares strings or bytes of dictionaries without expanding them: rows of one long value may exceed any array.
+    fn keep_coded_text(&self, left: &ArrayRef, right: &ArrayRef, words: &mut [u64]) -> Result<()> {
+        keep_valid(words, left.logical_nulls().as_ref());
+        keep_valid(words, right.logical_nulls().as_ref());
+        if value_type(left.data_type()) == value_type(right.data_type()) {
+            return self.keep_equal_types(left, right, words);
+        }
+        self.keep_equal_types(&with_views(left)?, &with_views(right)?, words)
+    }
+
     fn keep_equal_types(&self, left: &ArrayRef, right: &ArrayRef, words: &mut [u64]) -> Result<()> {
         let compare = match self.op {
             CompareOp::Equal => cmp::eq,
@@ -130,6 +144,33 @@ impl ColumnComparison {
         }
 
         Ok(())
+    }
+}
+
+/// Returns whether both columns are strings or bytes of any length, and at least one is a dictionary.
+fn is_coded_text(left: &ArrayRef, right: &ArrayRef) -> bool {
+    let types = [left.data_type(), right.data_type()];
+    let is_text = |data_type: &DataType| data_type.is_string() || data_type.is_binary();
+    types.iter().all(|data_type| is_text(value_type(data_type)))
+        && types.iter().any(|data_type| matches!(data_type, DataType::Dictionary(..)))
+}
+
+/// Returns the type of the values: that of a dictionary's values, or the type itself.
+fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// Returns strings or bytes as views, which share the long values; those of a dictionary remain its values.
+fn with_views(array: &ArrayRef) -> Result<ArrayRef> {
+    let viewed =
+        |array: &ArrayRef| cast(array, &DataType::BinaryView).map_err(Error::arrow("comparing two columns"));
+
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) => Ok(dictionary.with_values(viewed(dictionary.values())?)),
+        None => viewed(array),
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use arrow::error::ArrowError;
+
 use super::{
     plan::{PlannedScanFile, ScanPlan},
     turn::RowGroupTurn,
@@ -178,7 +180,10 @@ pub(super) async fn load(
         // themselves.
         missing.iter_mut().for_each(|(_, promise)| *promise = None);
         for (_, chunk) in &mut chunks {
-            *chunk = passing.of_chunk(chunk).map_err(Error::arrow("rows that pass the filter"))?;
+            *chunk = match passing.of_chunk(chunk) {
+                Err(ArrowError::OffsetOverflowError(_)) => return Ok(LoadOutcome::TooLarge),
+                filtered => filtered.map_err(Error::arrow("rows that pass the filter"))?,
+            };
         }
     }
 

@@ -2,7 +2,7 @@
 
 use arrow::{
     array::{Array, ArrayRef, UInt64Array, new_null_array},
-    compute::concat,
+    compute::{concat, kernels::cmp, nullif},
     datatypes::DataType,
 };
 
@@ -55,8 +55,11 @@ impl Scan {
             let statistics =
                 of_file(&planned.table, &file.located, &file.metadata, file.metadata.statistics(&row_groups));
             let count = row_groups.len();
-            min.push(of_type(statistics.min(&name), values, count));
-            max.push(of_type(statistics.max(&name), values, count));
+            let lower = of_type(statistics.min(&name), values, count);
+            let upper = of_type(statistics.max(&name), values, count);
+            let (lower, upper) = in_order(lower, upper);
+            min.push(lower);
+            max.push(upper);
             match statistics.null_counts(&name).filter(|counts| counts.len() == count) {
                 Some(counts) => null_counts.extend(counts.iter()),
                 None => null_counts.extend(std::iter::repeat_n(None, count)),
@@ -103,6 +106,16 @@ fn of_type(bounds: Option<ArrayRef>, values: &DataType, count: usize) -> ArrayRe
     bounds.filter(fits).unwrap_or_else(|| new_null_array(values, count))
 }
 
+/// Nulls both bounds of each row group whose minimum exceeds its maximum: they were not computed in our order.
+fn in_order(min: ArrayRef, max: ArrayRef) -> (ArrayRef, ArrayRef) {
+    // Types without an order are kept.
+    let Ok(wrong) = cmp::gt(&min, &max) else { return (min, max) };
+    match (nullif(&min, &wrong), nullif(&max, &wrong)) {
+        (Ok(min), Ok(max)) => (min, max),
+        _ => (min, max),
+    }
+}
+
 fn joined(arrays: &[ArrayRef]) -> Option<ArrayRef> {
     if arrays.iter().all(|array| array.null_count() == array.len()) {
         return None;
@@ -123,5 +136,22 @@ fn has_exact_bounds(class: TypeClass, file: &PlannedScanFile, column: usize) -> 
         },
         Some(FileColumn::Value(_)) => class != TypeClass::Float,
         Some(FileColumn::RowNumber) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    #[test]
+    fn a_minimum_above_the_maximum_is_unknown_with_it() {
+        let of = |values: [Option<i64>; 3]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
+        let (min, max) = in_order(of([Some(1), Some(5), None]), of([Some(1), Some(4), Some(2)]));
+        assert_eq!(&min, &of([Some(1), None, None]));
+        assert_eq!(&max, &of([Some(1), None, Some(2)]));
     }
 }

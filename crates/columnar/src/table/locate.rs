@@ -363,8 +363,37 @@ impl ParsedSource {
         Self { base, pattern: None, ..self }
     }
 
-    async fn list(mut self) -> Result<Vec<LocatedFile>> {
-        let FolderListing { objects, unnameable } = self.listing().await?;
+    async fn list(self) -> Result<Vec<LocatedFile>> {
+        // Walking through all folders below the base would take minutes in some homes.
+        if let Some(depth) = self.depth() {
+            let listed = self.listing(Some(depth)).await?;
+            let literal = self.whole.trim_end_matches('/');
+            let folders = || listed.not_entered.iter().map(|folder| folder.trim_end_matches('/'));
+            let is_literal = folders().any(|folder| folder == literal);
+            let has_folders = folders().any(|folder| self.matches(folder, GlobTarget::Files));
+            match self.clone().files_of(listed) {
+                _ if is_literal => {}
+                Err(Error::NoFiles { .. }) if has_folders => {}
+                found => return found,
+            }
+        }
+
+        let listed = self.listing(None).await?;
+        self.files_of(listed)
+    }
+
+    /// Returns the depth below the base of the files that the pattern matches, if it is the same for all, and if the
+    /// store can list to a depth.
+    fn depth(&self) -> Option<usize> {
+        self.store.origin().folder()?;
+        let pattern = self.pattern.as_ref()?.as_str();
+        let is_bounded = !pattern.contains("**") && !pattern.ends_with('/');
+        is_bounded.then(|| pattern.matches('/').count() + 1)
+    }
+
+    /// Returns the files of a listing.
+    fn files_of(mut self, listed: FolderListing) -> Result<Vec<LocatedFile>> {
+        let FolderListing { objects, unnameable, .. } = listed;
         let mut paths: Vec<Path> =
             objects.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
@@ -395,15 +424,15 @@ impl ParsedSource {
         Ok(files)
     }
 
-    /// Lists all objects below the base.
-    async fn listing(&self) -> Result<FolderListing> {
+    /// Lists all objects below the base, down to a depth if the store can.
+    async fn listing(&self, max_depth: Option<usize>) -> Result<FolderListing> {
         let prefix = self.path()?;
         let prefix = (!self.base.is_empty()).then_some(&prefix);
         let listed = match self.store.origin().folder() {
-            Some(folder) => folder.list_all(prefix).await,
+            Some(folder) => folder.list_all(prefix, max_depth).await,
             None => {
                 let objects = self.store.origin().store().list(prefix).try_collect::<Vec<_>>().await;
-                objects.map(|objects| FolderListing { objects, unnameable: Vec::new() })
+                objects.map(|objects| FolderListing { objects, ..FolderListing::default() })
             }
         };
         Ok(listed.map_err(|error| stylobate_storage::Error::from_origin(&self.given, error))?)

@@ -8,6 +8,7 @@ use arrow::{
 
 use super::{FileColumn, TableSchema};
 use crate::{
+    field_path::field_path,
     file::{
         schema::{ProjectedColumn, value_type},
         statistics::PruningStatistics,
@@ -49,6 +50,10 @@ impl TableFileStatistics<'_> {
             return None;
         }
 
+        if !self.is_same_in_file(column, field.name(), &path) {
+            return None;
+        }
+
         let mut data_type = field.data_type();
         for name in path {
             let DataType::Struct(fields) = data_type else { return None };
@@ -56,6 +61,14 @@ impl TableFileStatistics<'_> {
         }
 
         Some(Some(value_type(data_type).clone()))
+    }
+
+    /// Returns whether a dotted name means the same field in the file as in the table. A struct of the file may lack the
+    /// field, and another column of the file may have it.
+    fn is_same_in_file(&self, column: &Column, root: &str, path: &[&str]) -> bool {
+        let Some(of_file) = field_path(self.file.schema().fields(), column.name()) else { return false };
+        let names = of_file.iter().map(|(_, field)| field.name().as_str());
+        names.eq(std::iter::once(root).chain(path.iter().copied()))
     }
 
     /// Returns the value of a column that the file lacks: `Some(None)` is null.

@@ -184,6 +184,8 @@ pub(super) struct FolderWalk {
     levels: Vec<WalkLevel>,
     /// The keys passed over because no path can hold them, lossy; `None` if they are not collected.
     unnameable: Option<Vec<String>>,
+    /// Maximum depth of the objects, and the keys of the directories at that depth, which are not entered.
+    bound: Option<(usize, Vec<String>)>,
 }
 
 /// All objects below a directory.
@@ -194,6 +196,9 @@ pub struct FolderListing {
     /// Keys of the files and directories that no path can hold, such as names that are not UTF-8, with replacement
     /// characters. A directory's ends in `/`.
     pub unnameable: Vec<String>,
+    /// Keys of the directories that were not entered, since what they hold lies deeper than the maximum; each ends in
+    /// `/`.
+    pub not_entered: Vec<String>,
 }
 
 impl FolderWalk {
@@ -234,6 +239,7 @@ impl FolderWalk {
             after,
             levels: Vec::new(),
             unnameable: None,
+            bound: None,
         };
         if let Some((key, path)) = directory {
             match walk.enter(key, path.clone()) {
@@ -277,7 +283,11 @@ impl FolderWalk {
                     return Ok(Some(FolderListEntry::Prefix(prefix)));
                 }
             } else if is_directory {
-                self.descend(key, path)?;
+                let depth = self.levels.len();
+                match &mut self.bound {
+                    Some((max_depth, not_entered)) if depth >= *max_depth => not_entered.push(key),
+                    _ => self.descend(key, path)?,
+                }
             } else if !self.after.passes(&key)
                 && let Some(meta) = self.folder.look(&path)?
             {
@@ -383,16 +393,26 @@ impl Folder {
         Ok(page)
     }
 
-    /// Lists all objects below a directory, and the names below it that no path can hold.
-    pub async fn list_all(&self, directory: Option<&Path>) -> object_store::Result<FolderListing> {
+    /// Lists all objects below a directory, and the names below it that no path can hold. With a maximum depth of 1,
+    /// only objects in the directory itself.
+    pub async fn list_all(
+        &self,
+        directory: Option<&Path>,
+        max_depth: Option<usize>,
+    ) -> object_store::Result<FolderListing> {
         let directory = directory.cloned().unwrap_or_default();
         let folder = self.clone();
-        run_blocking(move || folder.list_all_blocking(directory)).await?
+        run_blocking(move || folder.list_all_blocking(directory, max_depth)).await?
     }
 
-    fn list_all_blocking(&self, directory: Path) -> object_store::Result<FolderListing> {
+    fn list_all_blocking(
+        &self,
+        directory: Path,
+        max_depth: Option<usize>,
+    ) -> object_store::Result<FolderListing> {
         let mut walk = FolderWalk::begin_in(self, directory, "", WalkStart::Key(String::new()))?;
         walk.unnameable = Some(Vec::new());
+        walk.bound = max_depth.map(|depth| (depth, Vec::new()));
 
         let mut objects = Vec::new();
         while let Some(found) = walk.next()? {
@@ -403,7 +423,8 @@ impl Folder {
                 FolderListEntry::Object(_) | FolderListEntry::Prefix(_) => {}
             }
         }
-        Ok(FolderListing { objects, unnameable: walk.unnameable.unwrap_or_default() })
+        let not_entered = walk.bound.map(|(_, not_entered)| not_entered).unwrap_or_default();
+        Ok(FolderListing { objects, unnameable: walk.unnameable.unwrap_or_default(), not_entered })
     }
 
     /// Returns the metadata of an object without opening it; `None` if absent or unreadable.

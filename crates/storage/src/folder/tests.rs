@@ -414,11 +414,31 @@ async fn a_whole_listing_has_the_names_that_no_path_can_hold() {
         std::fs::write(file, "x").unwrap();
     }
 
-    let listed = folder.list_all(Some(&key("d"))).await.unwrap();
+    let listed = folder.list_all(Some(&key("d")), None).await.unwrap();
     let keys: Vec<_> = listed.objects.iter().map(|meta| super::key_of_path(&meta.location)).collect();
     assert_eq!(keys, ["d/a\nb", "d/c"]);
     assert_eq!(listed.unnameable, ["d/e\u{fffd}/", "d/\u{fffd}.parquet"]);
-    assert_eq!(folder.list_all(None).await.unwrap().unnameable.len(), 3);
+    assert_eq!(folder.list_all(None, None).await.unwrap().unnameable.len(), 3);
+}
+
+#[tokio::test]
+async fn a_listing_enters_no_directory_below_its_depth() {
+    let TestFolder { folder, .. } = &test_folder();
+    for name in ["a", "d/b", "d/e/c", "d/e/f/g"] {
+        put(folder, name).await;
+    }
+
+    for (directory, depth, objects, not_entered) in [
+        (None, Some(1), &["a"][..], &["d/"][..]),
+        (None, Some(2), &["a", "d/b"], &["d/e/"]),
+        (Some(key("d")), Some(1), &["d/b"], &["d/e/"]),
+        (Some(key("d")), None, &["d/b", "d/e/c", "d/e/f/g"], &[]),
+    ] {
+        let listed = folder.list_all(directory.as_ref(), depth).await.unwrap();
+        let keys: Vec<_> = listed.objects.iter().map(|meta| super::key_of_path(&meta.location)).collect();
+        assert_eq!(keys, objects);
+        assert_eq!(listed.not_entered, not_entered);
+    }
 }
 
 #[tokio::test]

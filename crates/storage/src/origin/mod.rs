@@ -51,6 +51,8 @@ pub struct Origin {
     retries: bool,
     /// Set for a web server: it reads files by name; all other operations need WebDAV.
     is_web: bool,
+    /// Set if paths are those of retained versions, `VERSION/KEY`.
+    has_versions: bool,
     metrics: Arc<OriginMetrics>,
 }
 
@@ -83,6 +85,7 @@ impl Origin {
             has_final_files: false,
             retries: false,
             is_web: false,
+            has_versions: false,
             metrics: Arc::default(),
         }
     }
@@ -140,11 +143,14 @@ impl Origin {
                 } else {
                     ObjectStoreScheme::parse(&parsed)
                 };
-                let scheme = scheme.map_err(|_| {
-                    error(
+                let scheme = scheme.map_err(|_| match parsed.scheme() {
+                    scheme @ ("s3" | "s3a" | "gs" | "az") if parsed.host_str().is_none_or(str::is_empty) => {
+                        error(format!("it names no bucket: write {scheme}://BUCKET/PATH"))
+                    }
+                    _ => error(
                         "unknown kind: give a folder, s3://, gs://, az://, http(s):// or memory://"
                             .to_owned(),
-                    )
+                    ),
                 })?;
                 (scheme, parsed)
             }
@@ -248,7 +254,7 @@ impl Origin {
     pub(crate) fn object_versions(&self) -> Option<Self> {
         self.s3.as_ref()?;
         let store = Arc::new(ObjectVersionStore::new(self.store.clone()));
-        Some(Self { store, native: None, s3: None, ..self.clone() })
+        Some(Self { store, native: None, s3: None, has_versions: true, ..self.clone() })
     }
 
     /// Replaces the store. The origin keeps the capabilities of its kind, but loses its native interfaces.
@@ -305,6 +311,13 @@ impl Origin {
             }
             None => ObjectVersion::of(&self.identity, meta),
         }
+    }
+
+    /// Returns the path by which an object is identified that was requested at `path`. A store may describe it by
+    /// another one: that of an inner store, with a prefix.
+    pub(crate) fn key_path(&self, path: &Path) -> Path {
+        let key = key_of_version(path.as_ref()).filter(|_| self.has_versions);
+        key.and_then(|key| Path::parse(key).ok()).unwrap_or_else(|| path.clone())
     }
 
     /// Returns whether a recently modified file may still be being written.
@@ -375,6 +388,9 @@ mod tests {
     #[test]
     fn an_unknown_scheme_or_option_is_an_error() {
         assert!(parse("ftp://host/x", &[]).unwrap_err().to_string().contains("unknown kind"));
+        for url in ["s3://", "s3:///x"] {
+            assert!(parse(url, &[]).unwrap_err().to_string().ends_with("write s3://BUCKET/PATH"), "{url}");
+        }
         let error = parse("s3://bucket", &[("regoin", "x")]).unwrap_err();
         assert!(error.to_string().contains("regoin"), "{error}");
     }

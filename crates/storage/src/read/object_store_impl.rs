@@ -11,10 +11,13 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
-use crate::{Error, ReadThrough, read::read_through::InvalidateOnDrop};
+use crate::{Error, OpenObject, ReadThrough, Result, read::read_through::InvalidateOnDrop};
 
 /// Maximum deleted objects per notification to other nodes.
 const DELETES_PER_NOTIFICATION: usize = 1_000;
+
+/// Number of times that an object without a version is opened again because it changed.
+const MAX_REOPENS: usize = 2;
 
 impl fmt::Display for ReadThrough {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,23 +57,17 @@ impl ObjectStore for ReadThrough {
         if ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let object = self.open_object(location).await?;
-        if object.version().is_none() {
-            let parts = self.origin().store().get_ranges(location, ranges).await?;
-            let bytes = parts.iter().map(|part| part.len() as u64).sum();
-            self.inner.fetcher.counters.bytes_passed_through.add(bytes);
-            return Ok(parts);
+        let mut object = self.open_object(location).await?;
+        // What is known of an object without a version may describe its former bytes.
+        for _ in 0..MAX_REOPENS {
+            match read_ranges(&object, ranges).await {
+                Err(Error::Changed { .. }) if object.version().is_none() => {
+                    object = self.open_object(location).await?;
+                }
+                read => return Ok(read?),
+            }
         }
-
-        let size = object.meta().size;
-        let within = |range: &Range<u64>| range.start.min(range.end)..range.end.min(size);
-        let outside = ranges.iter().find(|range| range.start >= size || range.is_empty());
-        if let Some(Range { start, end }) = outside.cloned() {
-            let path = location.to_string();
-            return Err(Error::Range { path, start, end, size }.into());
-        }
-
-        Ok(object.read(&ranges.iter().map(within).collect::<Vec<_>>()).await?)
+        Ok(read_ranges(&object, ranges).await?)
     }
 
     fn delete_stream(
@@ -81,17 +78,12 @@ impl ObjectStore for ReadThrough {
             return self.delete_in_cluster(locations);
         }
 
-        let store = self.clone();
-        // An error does not say which object it concerns: treat all requested ones as deleted.
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noting = asked.clone();
-        let locations = locations.inspect_ok(move |path| noting.lock().push(store.invalidate_after(path)));
-        let deleted = self.origin().store().delete_stream(locations.boxed());
+        let (asked, deleted) = self.delete_at_origin(locations);
         let store = self.clone();
         deleted
             .inspect_ok(move |path| {
-                let _until_the_stream_ends = &asked;
                 store.invalidate(path);
+                asked.lock().remove(path).into_iter().for_each(InvalidateOnDrop::disarm);
             })
             .boxed()
     }
@@ -134,16 +126,8 @@ impl ReadThrough {
         &self,
         locations: BoxStream<'static, object_store::Result<Path>>,
     ) -> BoxStream<'static, object_store::Result<Path>> {
-        // An error does not say which object it concerns: treat all requested ones as deleted.
-        let asked: Arc<Mutex<HashMap<Path, InvalidateOnDrop>>> = Arc::default();
-        let noting = asked.clone();
+        let (asked, deleted) = self.delete_at_origin(locations);
         let store = self.clone();
-        let locations = locations.inspect_ok(move |path| {
-            noting.lock().insert(path.clone(), store.invalidate_after(path));
-        });
-
-        let store = self.clone();
-        let deleted = self.origin().store().delete_stream(locations.boxed());
         let notified = deleted.ready_chunks(DELETES_PER_NOTIFICATION).then(move |deleted| {
             let store = store.clone();
             let asked = asked.clone();
@@ -157,7 +141,38 @@ impl ReadThrough {
         });
         notified.flatten().boxed()
     }
+
+    /// Deletes objects at the origin. Those whose deletion is not reported are invalidated when the returned map is
+    /// dropped: an error does not say which object it concerns.
+    fn delete_at_origin(
+        &self,
+        locations: BoxStream<'static, object_store::Result<Path>>,
+    ) -> (DeletesInProgress, BoxStream<'static, object_store::Result<Path>>) {
+        let asked = DeletesInProgress::default();
+        let noting = asked.clone();
+        let store = self.clone();
+        let locations = locations.inspect_ok(move |path| {
+            noting.lock().insert(path.clone(), store.invalidate_after(path));
+        });
+        (asked, self.origin().store().delete_stream(locations.boxed()))
+    }
 }
+
+/// Reads the ranges of an object; one that ends beyond it is cut off.
+async fn read_ranges(object: &OpenObject, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    let size = object.meta().size;
+    let within = |range: &Range<u64>| range.start.min(range.end)..range.end.min(size);
+    let outside = ranges.iter().find(|range| range.start >= size || range.is_empty());
+    if let Some(Range { start, end }) = outside.cloned() {
+        let path = object.meta().location.to_string();
+        return Err(Error::Range { path, start, end, size });
+    }
+
+    object.read(&ranges.iter().map(within).collect::<Vec<_>>()).await
+}
+
+/// The objects that are being deleted.
+type DeletesInProgress = Arc<Mutex<HashMap<Path, InvalidateOnDrop>>>;
 
 /// An upload that invalidates the object once it is complete.
 #[derive(Debug)]

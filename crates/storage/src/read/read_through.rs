@@ -16,8 +16,8 @@ use std::{
 
 use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
-use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
-use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
+use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
@@ -686,7 +686,7 @@ impl ReadThrough {
             }
         };
         let GetResult { meta, range, attributes, .. } = &result;
-        let mut meta = meta.clone();
+        let mut meta = ObjectMeta { location: self.origin().key_path(path), ..meta.clone() };
         let range = range.clone();
         let attributes = attributes.clone();
         if self.origin().is_folder() {
@@ -698,10 +698,24 @@ impl ReadThrough {
         let announced = if options.head { 0..0 } else { range.clone() };
 
         let checked = body(result.payload, path, &result.meta, announced)?;
+        let checked = with_deadlines(checked, self.inner.fetcher.clone(), path.clone());
         let counted = checked.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
         let stream = counted.map_err(object_store::Error::from).boxed();
         Ok((GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes }, headers))
     }
+}
+
+/// Returns the chunks of a response; each must arrive within the deadline of a request.
+fn with_deadlines(
+    chunks: BoxStream<'static, Result<Bytes>>,
+    fetcher: Arc<Fetcher>,
+    path: Path,
+) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
+    futures::stream::try_unfold((chunks, fetcher, path), |(mut chunks, fetcher, path)| async move {
+        let requests = &fetcher.requests;
+        let next = requests.with_deadline(&path, &requests.retry_state(), chunks.try_next()).await?;
+        Ok(next.map(|bytes| (bytes, (chunks, fetcher, path))))
+    })
 }
 
 /// Returns the bytes that the sender of a request will read first; `None` if that depends on the object's size, or

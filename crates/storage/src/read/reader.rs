@@ -32,13 +32,18 @@ pub(crate) struct RangeReader {
     pins: VecDeque<PinnedRange>,
     ahead: ReadAheadWindow,
     bypass: Option<BypassRead>,
-    /// Length of the next read that bypasses the cache: doubles each time.
+    /// Length of the next read that bypasses the cache: doubles each time, up to [`MAX_BYPASS`].
     bypass_len: u64,
+    /// Number of times that a read which bypasses the cache may still be continued after it broke off.
+    resumes_left: u32,
     /// Records the reader's position if its range is long.
     long_read: Option<LongRead>,
     /// Counts the bytes by source if the caller asked for it.
     by_source: Option<Arc<BytesBySource>>,
 }
+
+/// Maximum bytes of one read that bypasses the cache: HTTP clients limit the time of a whole response.
+const MAX_BYPASS: u64 = 64 << 20;
 
 /// Minimum number of pages in a long read.
 const LONG_READ_PAGES: u64 = 4;
@@ -81,6 +86,7 @@ impl RangeReader {
             ahead,
             bypass: None,
             bypass_len: window,
+            resumes_left: fetcher.requests.options.attempts.max(1) - 1,
             long_read,
             by_source: None,
             fetcher,
@@ -275,7 +281,7 @@ impl RangeReader {
         }
 
         let Range { start, mut end } = range;
-        self.bypass_len = self.bypass_len.saturating_mul(2);
+        self.bypass_len = self.bypass_len.saturating_mul(2).min(MAX_BYPASS.max(self.bypass_len));
         self.fetcher.counters.reads_passed_through.add(1);
 
         if let Some(cluster) = &self.fetcher.cluster {
@@ -323,18 +329,32 @@ impl RangeReader {
             self.bypass = None;
             return Ok(false);
         }
-        let Some(bytes) = stream.next().await else {
-            // If a peer's answer breaks off, another source continues it.
-            if *source != ByteSource::Peer {
-                return Err(self.ended_early());
+
+        let source = *source;
+        let requests = &self.fetcher.requests;
+        let next = async { stream.next().await.transpose() };
+        let next = requests.with_deadline(&self.object.known.path, &requests.retry_state(), next).await;
+        match next {
+            Ok(Some(bytes)) => {
+                self.count(source, bytes.len());
+                self.ready.push_back(bytes);
+                Ok(true)
             }
-            self.bypass = None;
-            return Ok(false);
-        };
-        let (bytes, source) = (bytes?, *source);
-        self.count(source, bytes.len());
-        self.ready.push_back(bytes);
-        Ok(true)
+            // If a peer's answer breaks off, another source continues it.
+            Ok(None) if source == ByteSource::Peer => {
+                self.bypass = None;
+                Ok(false)
+            }
+            Ok(None) => Err(self.ended_early()),
+            // The version is fixed, so another request may continue at the position.
+            Err(error) if source == ByteSource::Origin && error.is_retryable() && self.resumes_left > 0 => {
+                tracing::debug!(%error, "a read past the cache broke off: it is continued");
+                self.resumes_left -= 1;
+                self.bypass = None;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn ended_early(&self) -> Error {

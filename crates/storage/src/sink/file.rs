@@ -1,7 +1,7 @@
 //! A local-file sink: fills slots, which the group's thread writes.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -210,36 +210,44 @@ impl StagingLocation {
         }
     }
 
-    fn create(&self, options: &OpenOptions) -> Result<(StagedFile, File)> {
+    fn create(&self, open_new: impl FnMut(&Path) -> io::Result<File>) -> Result<(StagedFile, File)> {
         match self {
-            Self::Beside(path) => StagedFile::create(path, options),
-            Self::In(folder, name) => StagedFile::create_in(folder.clone(), name, options),
+            Self::Beside(path) => StagedFile::create(path, open_new),
+            Self::In(folder, name) => StagedFile::create_in(folder.clone(), name, open_new),
         }
     }
 }
 
 fn open(name: &StagingLocation, direct: bool) -> Result<(StagedFile, SinkFile)> {
     let path = name.path();
+    let mut is_direct = direct;
+    let (staged, file) = name.create(|staged| open_new(staged, &mut is_direct))?;
+    if direct && !is_direct {
+        tracing::debug!(path = %path.display(), "no direct writes here: the system's cache is used");
+    }
+
+    let target = SinkFile { file, path, direct: is_direct, state: Mutex::default() };
+    Ok((staged, target))
+}
+
+/// Creates a file. Sets `is_direct` to false if the file system does not support direct writes.
+fn open_new(path: &Path, is_direct: &mut bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    if direct {
+    if *is_direct {
         options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
-        match name.create(&options) {
-            Ok((staged, file)) => return Ok((staged, target(path, file, true))),
-            Err(Error::Write { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => {
-                tracing::debug!(path = %path.display(), "no direct writes here: the system's cache is used");
+        match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                // The file may have been created anyway.
+                let _ = fs::remove_file(path);
                 options.custom_flags(0);
+                *is_direct = false;
             }
-            Err(error) => return Err(error),
+            opened => return opened,
         }
     }
 
-    let (staged, file) = name.create(&options)?;
-    Ok((staged, target(path, file, false)))
-}
-
-fn target(path: PathBuf, file: File, direct: bool) -> SinkFile {
-    SinkFile { file, path, direct, state: Mutex::default() }
+    options.open(path)
 }
 
 /// Runs work on a thread that may block on the file system. A process that exits waits for it.

@@ -1,7 +1,7 @@
 //! A set of files or objects below one location that appear together, once all of them are complete.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
     path::Path as LocalPath,
@@ -17,8 +17,9 @@ use super::{
     Destination, Overwrite, Sealed, Sink, Sinks,
     file::{StagingLocation, blocking},
     folder::StagedFolder,
+    sync::sync_existing,
 };
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 
 /// A predicate on the name of a file.
 pub(crate) type FileNameFilter = fn(&str) -> bool;
@@ -113,33 +114,35 @@ impl FileSet {
     /// names.
     ///
     /// If overwriting is refused, an error other than [`Error::Unsynced`] leaves no new local files. Otherwise,
-    /// some files may have been added or replaced, each of them complete.
+    /// some files may have been added or replaced, each of them complete. If the new names cannot be made durable,
+    /// no existing file is removed.
     #[boxed]
     pub async fn publish(mut self, is_replaced: FileNameFilter) -> Result<Vec<String>> {
-        let (names, synced) = self.publish_all().await?;
+        let names = self.publish_all().await?;
         if self.overwrite == Overwrite::Replace {
             let mut old = self.names().await?;
             let written: HashSet<&str> = names.iter().map(String::as_str).collect();
             old.retain(|name| is_replaced(name) && !written.contains(name.as_str()));
             self.remove(old).await?;
         }
-        synced.map(|()| names)
+        Ok(names)
     }
 
     /// Publishes all files, then removes the files `old`. Returns the names.
     ///
     /// If the process is killed meanwhile, old and new files may coexist, and at least one of the two sets is
-    /// complete.
+    /// complete. If the new names cannot be made durable, no old file is removed.
     #[boxed]
     pub async fn publish_instead_of(mut self, mut old: Vec<String>) -> Result<Vec<String>> {
-        let (names, synced) = self.publish_all().await?;
+        let names = self.publish_all().await?;
         old.retain(|name| !names.contains(name));
         self.remove(old).await?;
-        synced.map(|()| names)
+        Ok(names)
     }
 
-    /// Publishes all files. Returns the names, and the outcome of making them durable.
-    async fn publish_all(&mut self) -> Result<(Vec<String>, Result<()>)> {
+    /// Publishes all files. Returns the names. After [`Error::Unsynced`], the files have their names, but a power loss
+    /// may lose them: the caller must keep the files that they replace.
+    async fn publish_all(&mut self) -> Result<Vec<String>> {
         self.check().await?;
         let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
             std::mem::take(&mut self.sealed).into_iter().unzip();
@@ -149,10 +152,8 @@ impl FileSet {
 
         // From here on, the files own the folder: publishing them is not interrupted half-way.
         self.folder = None;
-        match Sealed::publish_all([sealed, last]).await {
-            published @ (Ok(()) | Err(Error::Unsynced { .. })) => Ok((names, published)),
-            Err(error) => Err(error),
-        }
+        Sealed::publish_all([sealed, last]).await?;
+        Ok(names)
     }
 
     /// Fails if a file exists that must not be replaced.
@@ -221,27 +222,14 @@ impl FileSet {
         }
     }
 
+    /// Removes files of these names, and local folders that are then empty.
     async fn remove(&self, names: Vec<String>) -> Result<()> {
         match &self.base {
             Destination::File(path) => {
                 let path = path.clone();
                 let shown = path.clone();
-                let remove = move || {
-                    for name in names {
-                        match fs::remove_file(path.join(&name)) {
-                            // Another process may have removed it in the meantime.
-                            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                            removed => removed?,
-                        }
-                        // Also remove folders that are now empty.
-                        let above = LocalPath::new(&name).ancestors().skip(1);
-                        let above = above.filter(|folder| !folder.as_os_str().is_empty());
-                        let _ = above.map(|folder| path.join(folder)).try_for_each(fs::remove_dir);
-                    }
-                    Ok(())
-                };
-
-                blocking(&shown, remove).await?.map_err(|error: io::Error| Error::write(&shown, error))
+                let durability = self.sinks.options.durability;
+                blocking(&shown, move || remove_files(&path, &names, durability)).await?
             }
             Destination::Object { origin, .. } => {
                 for name in names {
@@ -292,6 +280,42 @@ fn list(folder: &LocalPath, below: &str, files: &mut Vec<FoundFile>) -> io::Resu
     }
 
     Ok(())
+}
+
+/// Removes files of these names below `base`, and folders that are then empty. With [`Durability::Fsync`], the removals
+/// survive a power loss.
+fn remove_files(base: &LocalPath, names: &[String], durability: Durability) -> Result<()> {
+    let mut changed = BTreeSet::new();
+    for name in names {
+        let path = base.join(name);
+        match fs::remove_file(&path) {
+            // Another process may have removed it in the meantime, and may not have synced its folder yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(|error| Error::write(base, error))?,
+        }
+
+        for folder in path.ancestors().skip(1) {
+            if folder == base || !remove_if_empty(folder) {
+                changed.insert(folder.to_owned());
+                break;
+            }
+        }
+    }
+
+    if durability == Durability::None {
+        return Ok(());
+    }
+    // A folder that changed with one file may have been removed with a later one.
+    let synced = sync_existing(changed.into_iter().collect());
+    synced.map_err(|(path, error)| Error::Unsynced { path, source: Arc::new(error) })
+}
+
+/// Removes a folder if it is empty. Returns whether it is gone.
+fn remove_if_empty(folder: &LocalPath) -> bool {
+    match fs::remove_dir(folder) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 fn read_from(path: &LocalPath, start: u64) -> io::Result<Bytes> {

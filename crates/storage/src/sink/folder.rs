@@ -36,8 +36,7 @@ impl StagedFolder {
     /// Creates the staging folder and any missing parents, and removes leftovers of other processes.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let failed = |source: io::Error| Error::write(path, source);
-        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-        let made = path.ancestors().take_while(missing).map(Path::to_owned).collect();
+        let made = missing_folders(path);
         fs::create_dir_all(path).map_err(failed)?;
         remove_leftovers(path).map_err(failed)?;
 
@@ -67,8 +66,8 @@ impl StagedFolder {
     pub(super) fn around(&self, folder: &Path) -> Vec<PathBuf> {
         let within =
             folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);
-        let made = self.made.iter().filter_map(|made| made.parent()).map(folder_or_here);
-        within.chain([self.path.as_path()]).chain(made).map(Path::to_owned).collect()
+        let within = within.chain([self.path.as_path()]).map(Path::to_owned);
+        within.chain(parents(&self.made)).collect()
     }
 
     /// Creates an entry at the staging path of a file. Fails once the folder is closed.
@@ -107,6 +106,17 @@ impl Drop for StagedFolder {
 /// Returns the folder, or the current directory for an empty path.
 pub(super) fn folder_or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+/// Returns the folder and its ancestors as far as they do not exist, innermost first.
+pub(super) fn missing_folders(folder: &Path) -> Vec<PathBuf> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    folder.ancestors().take_while(is_missing).map(Path::to_owned).collect()
+}
+
+/// Returns the folders that contain the entries of these folders.
+pub(super) fn parents(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    folders.iter().filter_map(|folder| folder.parent()).map(|parent| folder_or_here(parent).to_owned())
 }
 
 fn remove_leftovers(folder: &Path) -> io::Result<()> {

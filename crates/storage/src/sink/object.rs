@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
-use tokio::task::JoinSet;
+use tokio::{
+    runtime::Handle,
+    task::{JoinHandle, JoinSet},
+};
 
 use super::{Overwrite, Sealed, Sink, file::cancelled_write, unfinished::UnfinishedWriteGuard};
-use crate::{Error, Result};
+use crate::{Error, Result, origin::trace::traced};
 
 /// Maximum number of parts that stores accept for an object.
 const MAX_PARTS: u64 = 10_000;
@@ -15,6 +18,9 @@ const MAX_PARTS: u64 = 10_000;
 const INITIAL_PART_CAPACITY: usize = 64 << 10;
 /// Maximum size of an object that is held in memory until it is published.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
+
+/// The task that begins an upload. It ends even if the future that waits for it is dropped.
+type BeginningUpload = JoinHandle<object_store::Result<Box<dyn MultipartUpload>>>;
 
 pub(super) struct ObjectSink {
     store: Arc<dyn ObjectStore>,
@@ -27,6 +33,8 @@ pub(super) struct ObjectSink {
     part: Vec<u8>,
     position: u64,
     upload: Option<Box<dyn MultipartUpload>>,
+    /// Set while the upload begins.
+    beginning: Option<BeginningUpload>,
     in_flight: JoinSet<object_store::Result<()>>,
     /// The first error: nothing is sent afterwards.
     error: Option<Error>,
@@ -51,6 +59,7 @@ impl ObjectSink {
             part: Vec::new(),
             position: 0,
             upload: None,
+            beginning: None,
             in_flight: JoinSet::new(),
             error: None,
             is_mid_write: false,
@@ -94,7 +103,15 @@ impl ObjectSink {
         let upload = match &mut self.upload {
             Some(upload) => upload,
             none => {
-                let begun = self.store.put_multipart(&self.path).await;
+                let store = self.store.clone();
+                let path = self.path.clone();
+                let request = tokio::spawn(traced(async move { store.put_multipart(&path).await }));
+
+                // Kept in the sink, so that dropping the sink aborts the upload even if this future was dropped.
+                let begun = self.beginning.insert(request).await;
+                self.beginning = None;
+                let begun =
+                    begun.map_err(|ended| Error::write(self.path.as_ref(), std::io::Error::other(ended)))?;
                 none.insert(begun.map_err(|error| Error::from_write(self.path.as_ref(), error))?)
             }
         };
@@ -191,12 +208,19 @@ impl ObjectSink {
         }
     }
 
-    /// Cancels parts in flight, and aborts the upload at the store.
+    /// Cancels parts in flight, and aborts the upload at the store; if it is only beginning, once it has begun.
     async fn abort(
         mut in_flight: JoinSet<object_store::Result<()>>,
         upload: Option<Box<dyn MultipartUpload>>,
+        beginning: Option<BeginningUpload>,
     ) {
         in_flight.shutdown().await;
+
+        let upload = match beginning {
+            // If the request fails, there is no upload.
+            Some(beginning) => beginning.await.ok().and_then(|begun| begun.ok()),
+            None => upload,
+        };
         if let Some(mut upload) = upload
             && let Err(error) = upload.abort().await
         {
@@ -204,9 +228,34 @@ impl ObjectSink {
         }
     }
 
+    /// Spawns a task that aborts the upload, if there is one. It ends even if the caller is dropped.
+    fn spawn_abort(&mut self) -> Option<JoinHandle<()>> {
+        let in_flight = std::mem::take(&mut self.in_flight);
+        let upload = self.upload.take();
+        let beginning = self.beginning.take();
+        if upload.is_none() && beginning.is_none() {
+            return None;
+        }
+
+        let Ok(runtime) = Handle::try_current() else {
+            tracing::warn!(path = %self.path, "unfinished upload not aborted: no runtime is left");
+            return None;
+        };
+        let unfinished = UnfinishedWriteGuard::begin();
+        Some(runtime.spawn(traced(async move {
+            Self::abort(in_flight, upload, beginning).await;
+            drop(unfinished);
+        })))
+    }
+
+    /// Records the error, and aborts the upload. Returns the error.
     async fn give_up(&mut self, error: Error) -> Error {
-        Self::abort(std::mem::take(&mut self.in_flight), self.upload.take()).await;
         self.error = Some(error.clone());
+        if let Some(aborting) = self.spawn_abort()
+            && let Err(ended) = aborting.await
+        {
+            tracing::warn!(path = %self.path, error = %ended, "unfinished upload not aborted");
+        }
         error
     }
 }
@@ -252,20 +301,6 @@ impl Sink for ObjectSink {
 
 impl Drop for ObjectSink {
     fn drop(&mut self) {
-        let in_flight = std::mem::take(&mut self.in_flight);
-        let upload = self.upload.take();
-        if upload.is_none() {
-            return;
-        }
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                let unfinished = UnfinishedWriteGuard::begin();
-                runtime.spawn(async move {
-                    Self::abort(in_flight, upload).await;
-                    drop(unfinished);
-                });
-            }
-            Err(_) => tracing::warn!(path = %self.path, "unfinished upload not aborted: no runtime is left"),
-        }
+        self.spawn_abort();
     }
 }

@@ -3,7 +3,7 @@
 //! It is locked by the process that writes it, so an unlocked one is a leftover of a killed process.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Overwrite,
-    folder::{StagedFolder, folder_or_here},
+    folder::{StagedFolder, folder_or_here, missing_folders, parents},
     leftovers::{remove_leftovers, staged_name},
     unfinished::UnfinishedWriteGuard,
 };
@@ -24,22 +24,29 @@ pub(super) struct StagedFile {
     staged: PathBuf,
     /// The folder in which it is staged together with others; the folder is locked instead of the file.
     folder: Option<Arc<StagedFolder>>,
+    /// Folders created for it alone, innermost first.
+    made: Vec<PathBuf>,
     is_published: bool,
     _unfinished: UnfinishedWriteGuard,
 }
 
 impl StagedFile {
-    /// Creates missing folders, removes leftovers of other processes, and opens a new file.
-    pub(super) fn create(path: &Path, options: &OpenOptions) -> Result<(Self, File)> {
+    /// Creates missing folders, removes leftovers of other processes, and opens a new file by `open_new`, which is
+    /// called again if another process removes that file.
+    pub(super) fn create(
+        path: &Path,
+        mut open_new: impl FnMut(&Path) -> io::Result<File>,
+    ) -> Result<(Self, File)> {
         let failed = |source: io::Error| Error::write(path, source);
         let (folder, name) =
             folder_and_name(path).ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+        let made = missing_folders(folder);
         std::fs::create_dir_all(folder).map_err(failed)?;
         remove_leftovers(folder, name).map_err(failed)?;
 
         loop {
             let staged = folder.join(staged_name(name));
-            let file = open_new(&staged, options).map_err(failed)?;
+            let file = open_new(&staged).map_err(failed)?;
             // Another process that removes leftovers may have deleted the file before it was locked. On a file system
             // without locks, none are removed.
             let is_lost = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
@@ -48,6 +55,7 @@ impl StagedFile {
                 path: path.to_owned(),
                 staged,
                 folder: None,
+                made: made.clone(),
                 is_published: is_lost,
                 _unfinished: UnfinishedWriteGuard::begin(),
             };
@@ -58,20 +66,21 @@ impl StagedFile {
         }
     }
 
-    /// Opens a new file that gets this name, relative to the folder, once it is published.
+    /// Opens a new file by `open_new`, which gets this name, relative to the folder, once it is published.
     pub(super) fn create_in(
         folder: Arc<StagedFolder>,
         name: &str,
-        options: &OpenOptions,
+        open_new: impl FnOnce(&Path) -> io::Result<File>,
     ) -> Result<(Self, File)> {
         let path = folder.final_path(name);
         let make = |staged: &Path| {
             std::fs::create_dir_all(staged.parent().unwrap_or(staged))?;
-            Ok((staged.to_owned(), open_new(staged, options)?))
+            Ok((staged.to_owned(), open_new(staged)?))
         };
         let (staged, file) = folder.make(name, make).map_err(|source| Error::write(&path, source))?;
         let _unfinished = UnfinishedWriteGuard::begin();
-        Ok((Self { path, staged, folder: Some(folder), is_published: false, _unfinished }, file))
+        let made = Vec::new();
+        Ok((Self { path, staged, folder: Some(folder), made, is_published: false, _unfinished }, file))
     }
 
     /// Returns the final path.
@@ -89,11 +98,12 @@ impl StagedFile {
         self.folder.is_none()
     }
 
-    /// Returns the folders whose entries change when the file is published.
+    /// Returns the folders to sync once the file is published: those whose entries change then, or changed when missing
+    /// folders were created.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let parent = folder_or_here(self.path.parent().unwrap_or(&self.path));
         match &self.folder {
-            None => vec![parent.to_owned()],
+            None => [parent.to_owned()].into_iter().chain(parents(&self.made)).collect(),
             Some(folder) => folder.around(parent),
         }
     }
@@ -116,15 +126,6 @@ impl StagedFile {
         self.is_published = true;
         Ok(())
     }
-}
-
-fn open_new(path: &Path, options: &OpenOptions) -> io::Result<File> {
-    options.open(path).inspect_err(|error| {
-        // If a file cannot be opened for direct writes, it may have been created anyway.
-        if error.kind() == io::ErrorKind::InvalidInput {
-            let _ = std::fs::remove_file(path);
-        }
-    })
 }
 
 /// Renames a file, unless the new name exists.
@@ -169,10 +170,8 @@ fn folder_and_name(path: &Path) -> Option<(&Path, &str)> {
 mod tests {
     use super::*;
 
-    fn options() -> OpenOptions {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        options
+    fn open_new(path: &Path) -> io::Result<File> {
+        File::options().write(true).create_new(true).open(path)
     }
 
     #[test]
@@ -183,8 +182,8 @@ mod tests {
         let other = folder.path().join(".b.parquet.0123456789abcdef.part");
         std::fs::write(&left, "x").unwrap();
         std::fs::write(&other, "x").unwrap();
-        let (first, _first_file) = StagedFile::create(&path, &options()).unwrap();
-        let (second, _second_file) = StagedFile::create(&path, &options()).unwrap();
+        let (first, _first_file) = StagedFile::create(&path, open_new).unwrap();
+        let (second, _second_file) = StagedFile::create(&path, open_new).unwrap();
         assert!(!left.exists() && other.exists() && first.staged.exists());
         first.publish(Overwrite::Replace).unwrap();
         drop(second);
@@ -198,18 +197,29 @@ mod tests {
     fn missing_folders_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/c.parquet");
-        let (staged, _file) = StagedFile::create(&path, &options()).unwrap();
+        let (staged, _file) = StagedFile::create(&path, open_new).unwrap();
         assert!(!path.exists());
         staged.publish(Overwrite::Refuse).unwrap();
         assert!(path.exists());
-        assert!(StagedFile::create(Path::new("/"), &options()).is_err());
+        assert!(StagedFile::create(Path::new("/"), open_new).is_err());
+    }
+
+    #[test]
+    fn the_folders_in_which_folders_were_made_are_synced_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let within = |name: &str| folder.path().join(name);
+        let (staged, _file) = StagedFile::create(&within("a/b/c"), open_new).unwrap();
+        assert_eq!(staged.folders(), [within("a/b"), within("a"), folder.path().to_owned()]);
+        std::fs::create_dir(within("d")).unwrap();
+        let (staged, _file) = StagedFile::create(&within("d/e"), open_new).unwrap();
+        assert_eq!(staged.folders(), [within("d")]);
     }
 
     #[test]
     fn a_file_that_came_meanwhile_is_not_replaced_where_that_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let (staged, _file) = StagedFile::create(&path, &options()).unwrap();
+        let (staged, _file) = StagedFile::create(&path, open_new).unwrap();
         std::fs::write(&path, "another's").unwrap();
         let refused = staged.publish(Overwrite::Refuse).unwrap_err();
         assert!(matches!(refused, Error::Exists { .. }), "{refused}");

@@ -1,6 +1,7 @@
 //! Tests of every sink, and of rings with arbitrary completions.
 
 mod publish;
+mod uploads;
 
 use std::{
     collections::VecDeque,
@@ -12,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use object_store::{ObjectStoreExt, memory::InMemory};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
+use tokio::sync::Notify;
 
 use super::{ring::SlotWrite, *};
 
@@ -270,10 +272,12 @@ async fn a_file_that_fails_takes_no_other_with_it() {
 }
 
 /// An upload with failing parts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FailingUpload {
     parts: VecDeque<bool>,
     aborted: Arc<AtomicUsize>,
+    /// Notified to let the upload be aborted; `None` if that does not wait.
+    abort: Option<Arc<Notify>>,
 }
 
 #[async_trait]
@@ -291,6 +295,9 @@ impl object_store::MultipartUpload for FailingUpload {
     }
 
     async fn abort(&mut self) -> object_store::Result<()> {
+        if let Some(abort) = &self.abort {
+            abort.notified().await;
+        }
         self.aborted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -301,7 +308,7 @@ async fn an_object_of_which_a_part_fails_is_aborted() {
     let aborted = Arc::new(AtomicUsize::new(0));
     let store = Arc::new(InMemory::new());
     let parts = (1..=20).map(|number| number != 7).collect();
-    let upload = FailingUpload { parts, aborted: aborted.clone() };
+    let upload = FailingUpload { parts, aborted: aborted.clone(), abort: None };
     let mut sink = ObjectSink::new(store.clone(), "x".into(), 1_000, 2, Overwrite::Replace)
         .with_upload(Box::new(upload));
     let mut outcome = Ok(());
@@ -317,7 +324,7 @@ async fn an_object_of_which_a_part_fails_is_aborted() {
 #[tokio::test]
 async fn an_object_that_is_dropped_is_aborted() {
     let aborted = Arc::new(AtomicUsize::new(0));
-    let upload = FailingUpload { parts: VecDeque::new(), aborted: aborted.clone() };
+    let upload = FailingUpload { aborted: aborted.clone(), ..FailingUpload::default() };
     let sink = ObjectSink::new(Arc::new(InMemory::new()), "x".into(), 10, 2, Overwrite::Replace)
         .with_upload(Box::new(upload));
     drop(sink);

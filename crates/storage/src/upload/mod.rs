@@ -14,7 +14,9 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::{
     Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
-    PutPayload, PutResult, multipart::PartId, path::Path,
+    PutPayload, PutResult,
+    multipart::{MultipartStore, PartId},
+    path::Path,
 };
 
 use crate::{
@@ -26,6 +28,18 @@ use crate::{
 
 /// Size of the parts of the joined object; all but the last have this size, as every provider accepts.
 const JOINED_PART_BYTES: u64 = 16 << 20;
+
+/// Maximum parts of a joined object: one less than GCS and S3 accept.
+const MAX_JOINED_PARTS: u64 = 9_999;
+
+/// Unit of the size of larger parts of a joined object.
+const JOINED_PART_UNIT: u64 = 1 << 20;
+
+/// Suffix of the ETag of a part whose store gave it an unquoted content id, such as the id of a block in Azure.
+///
+/// Clients return every ETag in quotes, which belong to the content id in some stores only. The suffix also keeps
+/// clients from taking a block id, 32 hexadecimal digits, for the MD5 of the part.
+const UNQUOTED_SUFFIX: &str = "-block";
 
 /// Maximum size of parts that common clients send.
 const MAX_COMMON_PART_BYTES: u64 = 96 << 20;
@@ -113,9 +127,7 @@ impl ReadThrough {
             ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
                 let path = self.origin().locate(path);
-                let index = number.saturating_sub(1) as usize;
-                let part = native.multipart.put_part(&path, &id.to_owned(), index, data).await;
-                part.map(|part| part.content_id).map_err(failed)
+                put_native_part(native.multipart.as_ref(), &path, id, number, data).await.map_err(failed)
             }
             ParsedUploadId::Staged(staged) => {
                 self.staged_marker(path, &staged).await?;
@@ -174,13 +186,38 @@ impl ReadThrough {
         }
     }
 
-    /// Returns the memory that [`complete_upload`](Self::complete_upload) needs to join the parts, in bytes.
-    pub fn completion_memory_bytes(&self, upload: &str) -> u64 {
-        if upload.starts_with("n.") { 0 } else { self.joined_part_bytes() }
+    /// Returns the memory that [`complete_upload`](Self::complete_upload) needs to join the parts, in bytes: one part
+    /// of the joined object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchUpload`] if the id is malformed; the origin's error if it fails.
+    #[boxed]
+    pub async fn completion_memory_bytes(
+        &self,
+        path: &Path,
+        upload: &str,
+        parts: &[(u32, String)],
+    ) -> Result<u64> {
+        let ParsedUploadId::Staged(staged) = ParsedUploadId::parse(path, upload)? else { return Ok(0) };
+        // The size of the object does not matter there.
+        if self.origin().is_folder() {
+            return Ok(self.joined_part_bytes(0));
+        }
+
+        let uploaded = self.staged_parts(path, &staged).await?;
+        let is_joined =
+            |part: &UploadedPart| parts.binary_search_by_key(&part.number, |(number, _)| *number).is_ok();
+        let total = uploaded.iter().filter(|part| is_joined(part)).map(|part| part.size).sum();
+        Ok(self.joined_part_bytes(total))
     }
 
-    fn joined_part_bytes(&self) -> u64 {
-        self.cache().upload_share().map_or(JOINED_PART_BYTES, |share| share.as_u64().min(JOINED_PART_BYTES))
+    /// Returns the size of the parts of a joined object of `total` bytes.
+    fn joined_part_bytes(&self, total: u64) -> u64 {
+        let share = self.cache().upload_share();
+        let usual = share.map_or(JOINED_PART_BYTES, |share| share.as_u64().min(JOINED_PART_BYTES));
+        // A folder accepts any number of parts.
+        if self.origin().is_folder() { usual } else { joined_part_bytes(usual, total) }
     }
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
@@ -232,15 +269,15 @@ impl ReadThrough {
                 if counted && parts.iter().zip(1..).any(|((number, _), expected)| *number != expected) {
                     return Err(invalid(path, "parts must be numbered 1, 2, 3, ... without gaps"));
                 }
-                let parts = parts.iter().map(|(_, etag)| PartId { content_id: etag.clone() }).collect();
                 let path = self.origin().locate(path);
-                native.multipart.complete_multipart(&path, &id.to_owned(), parts).await.map_err(failed)
+                complete_native(native.multipart.as_ref(), &path, id, parts).await.map_err(failed)
             }
             ParsedUploadId::Staged(staged) => {
                 let marker = self.staged_marker(path, &staged).await?;
                 // Refresh the marker, so that the upload does not count as abandoned while its parts are joined.
                 self.mark_upload(&staged, &marker).await?;
-                self.check_parts(path, &staged, parts, completion.min_part_size).await?;
+                let total = self.check_parts(path, &staged, parts, completion.min_part_size).await?;
+                let part_bytes = self.joined_part_bytes(total);
 
                 let kept = KeptHeaders::of_record(&marker.kept);
                 kept.extend(&completion.kept);
@@ -248,7 +285,7 @@ impl ReadThrough {
                 options.extensions = kept.into_extensions();
                 options.extensions.insert(UploadMode(completion.mode));
                 let joined = self.origin().store().put_multipart_opts(path, options).await.map_err(failed)?;
-                let result = self.join(path, &staged, parts, (joined, completion.check)).await?;
+                let result = self.join(path, &staged, parts, part_bytes, (joined, completion.check)).await?;
                 if let Err(error) = self.remove_staged(path, &staged).await {
                     tracing::warn!(%path, %error, "failed to remove the parts of a completed upload");
                 }
@@ -280,22 +317,25 @@ impl ReadThrough {
         }
     }
 
-    /// Fails if a part is missing, or if any part but the last has fewer than `min_size` bytes.
+    /// Returns the total size of the parts. Fails if a part is missing, or if any part but the last has fewer than
+    /// `min_size` bytes.
     async fn check_parts(
         &self,
         path: &Path,
         staged: &StagedUpload,
         parts: &[(u32, String)],
         min_size: u64,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let uploaded: HashMap<u32, UploadedPart> =
             self.staged_parts(path, staged).await?.into_iter().map(|part| (part.number, part)).collect();
         let mut too_small = None;
+        let mut total = 0;
         for (index, (number, etag)) in parts.iter().enumerate() {
             let part = uploaded.get(number).ok_or_else(|| invalid_part(path, *number))?;
             if part.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
                 return Err(invalid_part(path, *number));
             }
+            total += part.size;
             if part.size < min_size && index + 1 < parts.len() {
                 too_small.get_or_insert(part);
             }
@@ -306,19 +346,20 @@ impl ReadThrough {
                 let path = path.to_string();
                 Err(Error::PartTooSmall { path, number: *number, size: *size, min_size })
             }
-            None => Ok(()),
+            None => Ok(total),
         }
     }
 
-    /// Streams the staged parts into `joined`; aborts it if any part fails.
+    /// Streams the staged parts into `joined`, in parts of `part_bytes`; aborts it if any part fails.
     async fn join(
         &self,
         path: &Path,
         staged: &StagedUpload,
         parts: &[(u32, String)],
+        part_bytes: u64,
         (mut joined, mut check): (Box<dyn MultipartUpload>, Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {
-        let outcome = self.join_parts(path, staged, parts, (&mut joined, &mut check)).await;
+        let outcome = self.join_parts(path, staged, parts, part_bytes, (&mut joined, &mut check)).await;
         if outcome.is_err()
             && let Err(error) = joined.abort().await
         {
@@ -332,10 +373,11 @@ impl ReadThrough {
         path: &Path,
         staged: &StagedUpload,
         parts: &[(u32, String)],
+        part_bytes: u64,
         (joined, check): (&mut Box<dyn MultipartUpload>, &mut Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {
         let failed = |error| Error::from_write(path.as_ref(), error);
-        let part_bytes = self.joined_part_bytes() as usize;
+        let part_bytes = part_bytes as usize;
 
         let mut pending: Vec<Bytes> = Vec::new();
         let mut pending_len = 0;
@@ -419,6 +461,47 @@ pub struct JoinMismatchError {
     pub reason: String,
 }
 
+/// Sends a part of an upload of the origin, and returns its ETag.
+async fn put_native_part(
+    store: &dyn MultipartStore,
+    path: &Path,
+    id: &str,
+    number: u32,
+    data: PutPayload,
+) -> object_store::Result<String> {
+    let index = number.saturating_sub(1) as usize;
+    let part = store.put_part(path, &id.to_owned(), index, data).await?;
+    Ok(etag_of_part(part))
+}
+
+/// Completes an upload of the origin from parts given by number and ETag.
+async fn complete_native(
+    store: &dyn MultipartStore,
+    path: &Path,
+    id: &str,
+    parts: &[(u32, String)],
+) -> object_store::Result<PutResult> {
+    let parts = parts.iter().map(|(_, etag)| part_of_etag(etag)).collect();
+    store.complete_multipart(path, &id.to_owned(), parts).await
+}
+
+/// Returns the ETag of a part for the client; [`part_of_etag`] returns the part again.
+fn etag_of_part(PartId { content_id }: PartId) -> String {
+    if content_id.ends_with('"') { content_id } else { format!("{content_id}{UNQUOTED_SUFFIX}") }
+}
+
+/// Returns the part with this ETag. Its content id is exactly as the store gave it.
+fn part_of_etag(etag: &str) -> PartId {
+    let content_id = unquoted(etag).strip_suffix(UNQUOTED_SUFFIX).unwrap_or(etag);
+    PartId { content_id: content_id.to_owned() }
+}
+
+/// Returns the size of the parts of a joined object of `total` bytes: the usual size, unless they would be too many.
+fn joined_part_bytes(usual: u64, total: u64) -> u64 {
+    let min = total.div_ceil(MAX_JOINED_PARTS);
+    if min <= usual { usual } else { min.next_multiple_of(JOINED_PART_UNIT) }
+}
+
 fn unquoted(etag: &str) -> &str {
     etag.trim_matches('"')
 }
@@ -433,4 +516,95 @@ fn invalid_part(path: &Path, number: u32) -> Error {
 
 fn invalid(path: &Path, reason: &str) -> Error {
     Error::InvalidUpload { path: path.to_string(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use object_store::MultipartId;
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A store that names parts by `content_id`, and records the names that it gave and those that it joined.
+    struct RecordingStore {
+        content_id: fn(usize) -> String,
+        given: Mutex<Vec<String>>,
+        joined: Mutex<Vec<String>>,
+    }
+
+    #[async_trait]
+    impl MultipartStore for RecordingStore {
+        async fn create_multipart(&self, _: &Path) -> object_store::Result<MultipartId> {
+            Ok(String::new())
+        }
+
+        async fn put_part(
+            &self,
+            _: &Path,
+            _: &MultipartId,
+            part_idx: usize,
+            _: PutPayload,
+        ) -> object_store::Result<PartId> {
+            let content_id = (self.content_id)(part_idx);
+            self.given.lock().push(content_id.clone());
+            Ok(PartId { content_id })
+        }
+
+        async fn complete_multipart(
+            &self,
+            _: &Path,
+            _: &MultipartId,
+            parts: Vec<PartId>,
+        ) -> object_store::Result<PutResult> {
+            self.joined.lock().extend(parts.into_iter().map(|part| part.content_id));
+            Ok(PutResult { e_tag: None, version: None })
+        }
+
+        async fn abort_multipart(&self, _: &Path, _: &MultipartId) -> object_store::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The block list of a completion in Azure had the ids in quotes, so no upload was ever completed there. In GCS,
+    /// the quotes belong to the ids.
+    #[tokio::test]
+    async fn parts_are_joined_by_the_ids_that_the_store_gave_them() {
+        let formats: [fn(usize) -> String; 3] =
+            [|n| format!("{n:032x}"), |n| format!("\"{n:032x}\""), |n| format!("W/\"{n}\"")];
+        for content_id in formats {
+            let store = RecordingStore { content_id, given: Mutex::default(), joined: Mutex::default() };
+            let path = Path::from("a");
+            let id = store.create_multipart(&path).await.unwrap();
+
+            let mut parts = Vec::new();
+            for number in 1..=3 {
+                let etag = put_native_part(&store, &path, &id, number, "x".into()).await.unwrap();
+                // Clients return every ETag in quotes.
+                let returned = if etag.ends_with('"') { etag } else { format!("\"{etag}\"") };
+                parts.push((number, returned));
+            }
+            complete_native(&store, &path, &id, &parts).await.unwrap();
+
+            assert_eq!(*store.joined.lock(), *store.given.lock());
+            assert_eq!(store.joined.lock().len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_joined_object_never_has_more_parts_than_clouds_accept() {
+        let usual: u64 = 5 << 20;
+        for total in [0, 1, usual, usual * MAX_JOINED_PARTS] {
+            assert_eq!(joined_part_bytes(usual, total), usual, "{total}");
+        }
+        for total in [usual * MAX_JOINED_PARTS + 1, 1 << 40, 5 << 40, u64::MAX >> 20] {
+            let part_bytes = joined_part_bytes(usual, total);
+            assert!(
+                part_bytes > usual && part_bytes.is_multiple_of(JOINED_PART_UNIT),
+                "{total}: {part_bytes}"
+            );
+            assert!(total.div_ceil(part_bytes) <= MAX_JOINED_PARTS, "{total}: {part_bytes}");
+            assert!((part_bytes - JOINED_PART_UNIT) * MAX_JOINED_PARTS < total, "{total}: {part_bytes}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use futures::{
 };
 use object_store::{Attributes, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
-use tokio::time::Instant;
+use tokio::{task::AbortHandle, time::Instant};
 
 use crate::{
     Consistency, ObjectHeaders, Origin, Result,
@@ -206,7 +206,7 @@ type LookupKey = (String, u64, bool);
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInfoCache {
     known: RwLock<KnownPaths>,
-    asking: Mutex<HashMap<LookupKey, OriginLookup>>,
+    asking: Mutex<HashMap<LookupKey, (AbortHandle, OriginLookup)>>,
     pub(crate) in_use: Arc<PathsInUse>,
     /// Versions replaced at the origin, until their pages are dropped.
     replaced: Mutex<Vec<Arc<ObjectInfo>>>,
@@ -311,7 +311,8 @@ impl ObjectInfoCache {
         let key = (path.to_string(), epoch, of_peer);
         let asking = {
             let mut all = self.asking.lock();
-            if let Some(asking) = all.get(&key) {
+            // A task that never ran, because its runtime ended first, has not removed its key.
+            if let Some((_, asking)) = all.get(&key).filter(|(task, _)| !task.is_finished()) {
                 asking.clone()
             } else {
                 let this = self.clone();
@@ -330,9 +331,10 @@ impl ObjectInfoCache {
                 }));
 
                 let name = key.0.clone();
+                let handle = task.abort_handle();
                 let asking = async move { task.await.unwrap_or_else(|error| Err(interrupted(name, error))) };
                 let asking = asking.boxed().shared();
-                all.insert(key, asking.clone());
+                all.insert(key, (handle, asking.clone()));
                 asking
             }
         };
@@ -347,6 +349,7 @@ impl ObjectInfoCache {
         if let Some(before) = all.get_mut(&known.path) {
             if known.is_version_of(before) {
                 known.holders = before.holders.clone();
+                known.momentary |= before.momentary && asked < before.checked;
             } else if !is_current {
                 // Readers of this response have seen another version: none of them may go back to this one.
                 expire(before);
@@ -592,6 +595,34 @@ mod tests {
         assert!(versions.fresh(&path, Consistency::Immutable).is_none(), "the next reader asks again");
         ask(&versions, "a", "new").await;
         assert!(versions.fresh(&path, Consistency::Immutable).is_some());
+    }
+
+    #[tokio::test]
+    async fn two_late_answers_that_agree_are_late_as_well() {
+        let versions = Arc::new(ObjectInfoCache::default());
+        let path = Path::from("a");
+        let old = known("a", "old");
+        let second = versions.ask(&path, true, || {
+            let versions = versions.clone();
+            let old = old.clone();
+            let path = path.clone();
+            async move {
+                let first = versions.ask(&path, true, || {
+                    let versions = versions.clone();
+                    let old = old.clone();
+                    async move {
+                        ask(&versions, "a", "new").await;
+                        Ok(ObjectInfo { checked: Instant::now(), ..old })
+                    }
+                    .boxed()
+                });
+                first.await?;
+                Ok(ObjectInfo { checked: Instant::now(), ..old })
+            }
+            .boxed()
+        });
+        assert_eq!(second.await.unwrap().meta.e_tag.as_deref(), Some("old"));
+        assert!(versions.fresh(&path, Consistency::Immutable).is_none(), "the next reader asks again");
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use parquet::{
 
 use crate::{
     Result,
-    chunk::{Chunk, ChunkRepresentation, PassingRows, SEGMENT_ROWS, SegmentCollector},
+    chunk::{Chunk, ChunkRepresentation, PassingRows, SEGMENT_ROWS, SegmentCollector, collector_reason},
     file::schema::ProjectedColumn,
     parquet::{ParquetBytes, ParquetFile, pages::chunk_bytes::OneChunk},
 };
@@ -34,6 +34,7 @@ pub(crate) fn decode(
     passing: Option<&PassingRows>,
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(row_group, column, error.to_string());
+    let refused = |error: ArrowError| file.corrupt(row_group, column, collector_reason(&error));
     let rows = file.row_group_rows(row_group) as usize;
     // The reader reserves memory for the number of rows that are requested at a time.
     let segment = SEGMENT_ROWS.min(rows.max(1));
@@ -51,16 +52,16 @@ pub(crate) fn decode(
             decoded.clone()
         };
         decoded_rows += decoded.len();
-        segments.push(decoded).map_err(|error| wrong(&error))?;
+        segments.push(decoded).map_err(refused)?;
     }
 
     if decoded_rows != rows {
         return Err(wrong(&"its pages have fewer rows than the row group"));
     }
-    let chunk = segments.finish().map_err(|error| wrong(&error))?;
+    let chunk = segments.finish().map_err(refused)?;
     match &chunk {
         Chunk::Dense(segments) if representation == ChunkRepresentation::Dictionary => {
-            as_dictionary(segments).map_err(|error| wrong(&error))
+            as_dictionary(segments).map_err(refused)
         }
         _ => Ok(chunk),
     }
@@ -123,5 +124,41 @@ impl RowGroups for BufferedRowGroup<'_> {
 
     fn metadata(&self) -> &ParquetMetaData {
         self.file.metadata()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::{
+        file::metadata::FileMetaData,
+        schema::{parser::parse_message_type, types::SchemaDescriptor},
+    };
+
+    use super::*;
+    use crate::{Error, parquet::classified};
+
+    #[test]
+    fn rows_that_exceed_an_array_do_not_make_a_file_corrupt() {
+        let reason = |error: ArrowError| classified(Error::corrupt("x.parquet", collector_reason(&error)));
+        let overflow = reason(ArrowError::OffsetOverflowError(1 << 31));
+        assert!(matches!(overflow, Error::BatchTooLong { .. }), "{overflow}");
+        let other = reason(ArrowError::ComputeError("a segment without its mask".to_owned()));
+        assert!(matches!(other, Error::Corrupt { .. }), "{other}");
+    }
+
+    #[test]
+    fn a_leaf_without_a_type_leaves_others_with_the_types_that_were_chosen_for_them() {
+        let message = "message m {
+            optional int96 at;
+            optional fixed_len_byte_array (40) number (DECIMAL(38, 2));
+        }";
+        let schema = Arc::new(SchemaDescriptor::new(Arc::new(parse_message_type(message).unwrap())));
+        let metadata = ParquetMetaData::new(FileMetaData::new(1, 0, None, None, schema, None), Vec::new());
+        let file = ParquetFile::new("x.parquet".to_owned(), metadata, 100).unwrap();
+        assert!(file.unreadable(0).is_none() && file.unreadable(1).is_some());
+        assert_eq!(file.types(), Some(file.schema().fields()));
+
+        let mask = ProjectionMask::leaves(&file.decoded, [0]);
+        parquet_to_arrow_field_levels(&file.decoded, mask, file.types()).unwrap();
     }
 }

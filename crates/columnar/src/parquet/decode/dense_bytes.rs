@@ -7,7 +7,7 @@ use stylobate_storage::{ByteReader, Corrupt};
 use super::dictionary::FlatChunk;
 use crate::{
     Result,
-    chunk::{Chunk, PassingRows, SEGMENT_ROWS, SegmentCollector},
+    chunk::{Chunk, PassingRows, SEGMENT_ROWS, SegmentCollector, collector_reason},
     kernels::{
         byte_segment::{ByteSegment, split_plain},
         codes::{self, Codes},
@@ -62,7 +62,7 @@ impl FlatChunk<'_> {
         passing: Option<&PassingRows>,
         scratch: &mut DecodeScratch,
     ) -> Result<Option<Chunk>, Corrupt> {
-        let refused = |error: ArrowError| Corrupt::from(error.to_string());
+        let refused = |error: ArrowError| Corrupt::from(collector_reason(&error));
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let dictionary = match pages.dictionary(|_| Ok(()))? {
             Some(page) => {

@@ -17,9 +17,13 @@ use parquet::{
 use super::{LeafIndex, LeafPageIndex};
 use crate::{
     file::statistics::PruningStatistics,
+    parallel::guarded::guarded,
     parquet::{
         ParquetFile,
-        footer::statistics::{is_ordered, leaf_of, numbers, of_column, stored_field},
+        footer::statistics::{
+            BoundSide, decimals_of_bytes, has_trusted_bounds, is_ordered, leaf_of, numbers, of_column,
+            stored_field,
+        },
         pages::plain::required_column,
     },
     predicate::{Column, Literal},
@@ -28,6 +32,7 @@ use crate::{
 /// Statistics of ranges of rows, split so that no page of any leaf begins within one.
 pub(crate) struct PageStatistics<'a> {
     file: &'a ParquetFile,
+    row_group: usize,
     rows: u64,
     leaves: Vec<(usize, Arc<LeafIndex>)>,
     starts: Vec<u64>,
@@ -40,7 +45,7 @@ impl<'a> PageStatistics<'a> {
         starts.push(0);
         starts.sort_unstable();
         starts.dedup();
-        Self { file, rows: file.row_group_rows(row_group), leaves, starts }
+        Self { file, row_group, rows: file.row_group_rows(row_group), leaves, starts }
     }
 
     /// Returns the ranges of rows.
@@ -77,6 +82,32 @@ impl<'a> PageStatistics<'a> {
         let pages: UInt32Array = self.starts.iter().map(page_of).collect::<Vec<_>>().into();
         take(&values, &pages, None).ok()
     }
+
+    /// Returns a bound of each range of rows; null if it is unknown.
+    fn bounds(&self, column: &Column, side: BoundSide) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
+        let (leaf, field) = leaf_of(self.file, column)?;
+        let chunk = self.file.column_chunk(self.row_group, leaf).ok()?;
+        if !has_trusted_bounds(self.file, leaf, field, chunk) {
+            return None;
+        }
+
+        let bounds = self.of_pages(column, |converter, pages| match pages.values.first()?.first()? {
+            ColumnIndexMetaData::BYTE_ARRAY(index) | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index)
+                if field.data_type().is_decimal() =>
+            {
+                decimals_of_bytes(field.data_type(), side.of_pages(index).into_iter())
+            }
+            _ => {
+                let converted = guarded(|| match side {
+                    BoundSide::Min => converter.data_page_mins(&pages.values, &pages.offsets, [&0]),
+                    BoundSide::Max => converter.data_page_maxes(&pages.values, &pages.offsets, [&0]),
+                });
+                numbers(&converted.ok()?.ok()?)
+            }
+        });
+        of_column(bounds?, field)
+    }
 }
 
 impl PruningStatistics for PageStatistics<'_> {
@@ -85,23 +116,19 @@ impl PruningStatistics for PageStatistics<'_> {
     }
 
     fn min(&self, column: &Column) -> Option<ArrayRef> {
-        is_ordered(self.file, column)?;
-        let bounds = self.of_pages(column, |converter, pages| {
-            numbers(&converter.data_page_mins(&pages.values, &pages.offsets, [&0]).ok()?)
-        });
-        of_column(bounds?, leaf_of(self.file, column)?.1)
+        self.bounds(column, BoundSide::Min)
     }
 
     fn max(&self, column: &Column) -> Option<ArrayRef> {
-        is_ordered(self.file, column)?;
-        let bounds = self.of_pages(column, |converter, pages| {
-            numbers(&converter.data_page_maxes(&pages.values, &pages.offsets, [&0]).ok()?)
-        });
-        of_column(bounds?, leaf_of(self.file, column)?.1)
+        self.bounds(column, BoundSide::Max)
     }
 
     /// Returns the null counts of pages that have no nulls, or only nulls.
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
+        if !self.file.trust.nulls {
+            return None;
+        }
+
         let shares = self.of_pages(column, |_, pages| {
             let index = pages.values.first()?.first()?;
             if matches!(index, ColumnIndexMetaData::NONE) {
@@ -199,4 +226,59 @@ fn in_unit(nanos: i128, unit: &TimeUnit) -> Option<i128> {
         TimeUnit::NANOS => 1,
     };
     (nanos % length == 0).then_some(nanos / length)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{array::AsArray, datatypes::Decimal128Type};
+    use parquet::file::{
+        metadata::{ColumnIndexBuilder, OffsetIndexBuilder},
+        statistics::Statistics,
+    };
+
+    use super::*;
+    use crate::parquet::footer::statistics::tests::file;
+
+    /// Creates an index of pages of five rows.
+    fn index(physical: PhysicalType, bounds: &[&[u8]]) -> Arc<LeafIndex> {
+        let mut values = ColumnIndexBuilder::new(physical);
+        let mut offsets = OffsetIndexBuilder::new();
+        for bound in bounds {
+            values.append(false, bound.to_vec(), bound.to_vec(), 0);
+            offsets.append_row_count(5);
+            offsets.append_offset_and_size(0, 0);
+        }
+
+        let values = vec![vec![values.build().unwrap()]];
+        let pages = LeafPageIndex { values, offsets: vec![vec![offsets.build()]] };
+        Arc::new(LeafIndex { pages: Some(pages), bloom: None, bytes: 0 })
+    }
+
+    #[test]
+    fn pages_of_decimals_have_the_bounds_that_are_numbers_and_whose_writer_is_trusted() {
+        let decimals = "optional fixed_len_byte_array (16) x (DECIMAL(38, 2))";
+        let nothing = || vec![Statistics::fixed_len_byte_array(None, None, None, None, false)];
+        let index = index(PhysicalType::FIXED_LEN_BYTE_ARRAY, &[b"", &[0xff, 0x85]]);
+        let bounds = |created_by: &str| -> Option<Vec<Option<i128>>> {
+            let file = file(decimals, created_by, nothing());
+            let statistics = PageStatistics::new(&file, 0, vec![(0, index.clone())]);
+            let min = statistics.min(&Column::new("x"))?;
+            Some(min.as_primitive::<Decimal128Type>().iter().collect())
+        };
+        assert_eq!(bounds("stylobate version 0.1.0"), Some(vec![None, Some(-123)]));
+        assert_eq!(bounds("Polars"), None);
+    }
+
+    #[test]
+    fn pages_have_null_counts_only_if_their_writer_counts_nulls() {
+        let index = index(PhysicalType::INT64, &[&1_i64.to_le_bytes(), &2_i64.to_le_bytes()]);
+        let counts = |created_by: &str| -> Option<Vec<Option<u64>>> {
+            let statistics = vec![Statistics::int64(Some(1), Some(2), None, Some(0), false)];
+            let file = file("optional int64 x", created_by, statistics);
+            let statistics = PageStatistics::new(&file, 0, vec![(0, index.clone())]);
+            Some(statistics.null_counts(&Column::new("x"))?.iter().collect())
+        };
+        assert_eq!(counts("parquet-cpp-arrow version 12.0.0"), Some(vec![Some(0), Some(0)]));
+        assert_eq!(counts("parquet-cpp-arrow version 5.0.0"), None);
+    }
 }

@@ -18,8 +18,6 @@ use parquet::{
 use super::chunk::EncodedChunk;
 
 const CREATED_BY: &str = concat!("stylobate version ", env!("CARGO_PKG_VERSION"));
-/// Prefix of [`CREATED_BY`] in every version.
-pub(super) const WRITER: &str = "stylobate ";
 /// Bytes skipped at a time: enough that the parquet crate does not copy them.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 

@@ -2,8 +2,10 @@
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
-use super::footer::WRITER;
-use crate::file::dataset_mark::{DATASET_KEY, TailOrigin};
+use crate::{
+    file::dataset_mark::{DATASET_KEY, TailOrigin},
+    parquet::WRITER,
+};
 
 /// Bytes of the footer's length and the magic number.
 const END: usize = 8;

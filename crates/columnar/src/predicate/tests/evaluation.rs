@@ -3,7 +3,7 @@
 use std::{slice::from_ref, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray, UInt8Array},
+    array::{Array, ArrayRef, DictionaryArray, Int32Array, LargeStringArray, StringArray, UInt8Array},
     buffer::{BooleanBuffer, NullBuffer},
     datatypes::{DataType, Field, Schema, UInt16Type},
 };
@@ -104,6 +104,29 @@ fn a_dictionary_may_have_more_values_than_its_keys_can_name() {
     ] {
         let rows = bind(&predicate, DataType::Int32).evaluator().evaluate(from_ref(&array), 3).unwrap();
         assert_eq!(rows, BooleanBuffer::from(&expected[..]), "{predicate}");
+    }
+}
+
+/// Expanded, the values would exceed the offsets of an array.
+#[test]
+fn dictionaries_of_one_long_value_are_compared_with_each_other() {
+    const ROWS: usize = 65_536;
+    let coded = |values: ArrayRef| -> ArrayRef {
+        let keys = UInt8Array::from(vec![0; ROWS]);
+        Arc::new(DictionaryArray::new(keys, values))
+    };
+    let long = "x".repeat(33_000);
+    let left = coded(Arc::new(StringArray::from(vec![long.as_str()])));
+    let fields = ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true));
+    let bound = Predicate::parse("a = b").unwrap().bind(&Schema::new(fields.to_vec())).unwrap();
+
+    for (text, passing) in [(long.as_str(), ROWS), ("y", 0)] {
+        let same_type: ArrayRef = Arc::new(StringArray::from(vec![text]));
+        let other_type: ArrayRef = Arc::new(LargeStringArray::from(vec![text]));
+        for right in [same_type, other_type] {
+            let rows = bound.evaluator().evaluate(&[left.clone(), coded(right)], ROWS).unwrap();
+            assert_eq!(rows.count_set_bits(), passing);
+        }
     }
 }
 

@@ -127,7 +127,11 @@ impl RequestSender {
 
     /// Requests one byte by GET from a server that refuses HEAD, for example for a URL that was signed for GET.
     async fn first_byte(&self, path: &Path) -> Result<GetResult> {
-        self.get(path, &GetOptions::new().with_range(Some(0..1))).await
+        match self.get(path, &GetOptions::new().with_range(Some(0..1))).await {
+            // An empty object has no such byte.
+            Err(Error::Origin { .. }) => self.get(path, &GetOptions::new()).await,
+            answer => answer,
+        }
     }
 
     /// Returns the description of the object contained in a response.
@@ -139,7 +143,7 @@ impl RequestSender {
         in_use: Arc<PathInUse>,
     ) -> ObjectInfo {
         let headers = seen.take(answer.meta.e_tag.as_deref());
-        let meta = answer.meta.clone();
+        let meta = ObjectMeta { location: self.origin.key_path(path), ..answer.meta.clone() };
         let attributes = answer.attributes.clone();
         let mut info = ObjectInfo::new(&self.origin, path.clone(), meta, attributes, in_use);
         info.headers = headers;

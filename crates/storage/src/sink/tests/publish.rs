@@ -1,7 +1,11 @@
 //! Names are given once all bytes are written, are not taken from others if that is refused, and are given to many
-//! files together. Also tests the cleanup after dropped sinks and slots.
+//! files together. What these replace stays until the names are durable. Also tests the cleanup after dropped sinks and
+//! slots.
 
-use super::*;
+use super::{
+    super::sync::{FAILING, SYNCED},
+    *,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
@@ -220,6 +224,81 @@ async fn a_file_that_refers_to_others_is_not_there_without_them() {
             assert_eq!(fs::read(folder.path().join("index")).unwrap(), b"index");
         }
     }
+}
+
+/// Creates a folder with files of these names.
+fn folder_with(names: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "x").unwrap();
+    }
+    folder
+}
+
+/// Begins to write `k=1/new` over the files of a folder.
+async fn overwriting(folder: &Path, durability: Durability) -> FileSet {
+    let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
+    let base = Destination::File(folder.to_owned());
+    let mut set = FileSet::create(sinks, base, Overwrite::Replace).await.unwrap();
+    let mut sink = set.open("k=1/new").await.unwrap();
+    sink.write(b"x").await.unwrap();
+    set.add("k=1/new", sink.seal().await.unwrap());
+    set
+}
+
+/// Returns the number of entries that a folder had when it was last synced.
+fn last_synced_entries(folder: &Path) -> Option<usize> {
+    let synced = SYNCED.lock();
+    let last = synced.iter().rev().find(|(path, _)| path == folder);
+    last.map(|(_, entries)| *entries)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overwrite_syncs_the_folders_that_it_removes_files_from() {
+    for durability in [Durability::Fsync, Durability::None] {
+        let folder = folder_with(&["old", "k=1/old", "k=2/kept", "k=2/old", "k=3/x/old"]);
+        let set = overwriting(folder.path(), durability).await;
+        set.publish(|name| name.ends_with("old")).await.unwrap();
+
+        assert_eq!(names(folder.path()), ["k=1", "k=2"]);
+        for changed in ["", "k=1", "k=2"] {
+            let changed = folder.path().join(changed);
+            let entries = names(&changed).len();
+            let expected = (durability == Durability::Fsync).then_some(entries);
+            assert_eq!(last_synced_entries(&changed), expected, "{}", changed.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_kept_if_the_names_of_those_that_replace_them_are_not_durable() {
+    for is_listed in [true, false] {
+        let folder = folder_with(&["k=1/old", "k=2/old"]);
+        let set = overwriting(folder.path(), Durability::Fsync).await;
+        FAILING.lock().push(folder.path().join("k=1"));
+
+        let published = if is_listed {
+            set.publish_instead_of(vec!["k=1/old".to_owned(), "k=2/old".to_owned()]).await
+        } else {
+            set.publish(|_| true).await
+        };
+        let error = published.unwrap_err();
+        assert!(matches!(error, Error::Unsynced { .. }), "{error}");
+        assert_eq!(names(&folder.path().join("k=1")), ["new", "old"]);
+        assert_eq!(names(&folder.path().join("k=2")), ["old"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removals_that_are_not_durable_are_an_error() {
+    let folder = folder_with(&["k=2/kept", "k=2/old"]);
+    let set = overwriting(folder.path(), Durability::Fsync).await;
+    FAILING.lock().push(folder.path().join("k=2"));
+    let error = set.publish(|name| name.ends_with("old")).await.unwrap_err();
+    assert!(matches!(error, Error::Unsynced { .. }), "{error}");
+    assert_eq!(names(&folder.path().join("k=2")), ["kept"]);
 }
 
 /// An upload whose parts never arrive.
