@@ -19,6 +19,9 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
+    /// All benchmarks.
+    pub(crate) const ALL: [Self; 3] = [Self::TpcH, Self::TpcDs, Self::Snb];
+
     /// Returns the delimiter of its CSV files.
     pub(crate) fn delimiter(self) -> u8 {
         match self {

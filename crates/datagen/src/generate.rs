@@ -2,7 +2,8 @@
 //!
 //! The manifest is written before the first file and after each file. A run that finds the manifest of a run with the
 //! same parameters resumes it: files whose size and hash still match the manifest are kept, and the others are
-//! generated.
+//! generated. A run that overwrites another lists the files of that one in its manifest. Once its own files are complete,
+//! it removes those of its tables that it does not have itself.
 
 use std::num::NonZeroUsize;
 
@@ -112,7 +113,8 @@ impl GenerateRequest {
         self
     }
 
-    /// Sets whether existing files are replaced. Default: no.
+    /// Sets whether the run starts over: existing files are replaced, and files of its tables that only the manifest of
+    /// the previous run lists are removed at the end. Default: no.
     pub fn with_overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
@@ -164,6 +166,7 @@ impl GenerateRequest {
             observe(Event::Written(entry));
         }
 
+        manifest.remove_superseded(output).await?;
         let order = |entry: &FileEntry| self.run.tables.iter().position(|name| *name == entry.table);
         manifest.files.sort_by_key(|entry| (order(entry), entry.part));
         manifest.complete = true;
@@ -173,10 +176,10 @@ impl GenerateRequest {
 
     /// Returns the manifest to resume, or a new one.
     async fn begin(&self, output: &Output) -> Result<Manifest> {
-        let fresh = Manifest::new(self.run.clone());
         if self.overwrite {
-            return Ok(fresh);
+            return Manifest::overwriting(output, self.run.clone()).await;
         }
+        let fresh = Manifest::new(self.run.clone());
         let occupied = |reason: String| Error::Occupied { output: output.name().to_owned(), reason };
         if let Some(found) = Manifest::read(output, &self.run.manifest()).await? {
             return match self.run.difference(&found.run) {
@@ -271,4 +274,106 @@ async fn is_as_noted(output: &Output, entry: &FileEntry) -> Result<bool> {
     let digest = output.digest(&entry.path).await?;
     let is = |digest: FileDigest| digest.bytes == entry.bytes && hexadecimal(digest.xxh3) == entry.xxh3;
     Ok(digest.is_some_and(is))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use stylobate_storage::SinkOptions;
+
+    use super::*;
+
+    fn output(location: &str) -> Output {
+        Output::open(location, &[], SinkOptions::default()).unwrap()
+    }
+
+    fn request(parts: u32) -> GenerateRequest {
+        let request = GenerateRequest::new(Benchmark::TpcH, Scale::new(0.01).unwrap());
+        let request = request.with_tables(&["orders", "region"]).unwrap();
+        request.with_parts(parts, None).unwrap()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    async fn make(request: GenerateRequest, output: &Output) -> Manifest {
+        request.generate(output, |_| {}).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn files_of_an_overwritten_run_are_removed_unless_the_new_run_has_them() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("nation.parquet"), "mine").unwrap();
+        let output = output(folder.path().to_str().unwrap());
+        make(request(4).with_overwrite(true), &output).await;
+        assert_eq!(names(&folder.path().join("orders")).len(), 4);
+
+        let manifest = make(request(2).with_overwrite(true), &output).await;
+        assert_eq!(names(&folder.path().join("orders")), ["orders.1.parquet", "orders.2.parquet"]);
+        assert_eq!(Manifest::read(&output, "manifest.json").await.unwrap().unwrap(), manifest);
+        assert!(manifest.complete && manifest.superseded.is_empty());
+
+        make(request(1).with_overwrite(true), &output).await;
+        let left = ["manifest.json", "nation.parquet", "orders.parquet", "region.parquet"];
+        assert_eq!(names(folder.path()), left);
+
+        // Other tables are kept.
+        make(request(1).with_tables(&["region"]).unwrap().with_overwrite(true), &output).await;
+        assert_eq!(names(folder.path()), left);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn objects_of_an_overwritten_run_are_removed_unless_the_new_run_has_them() {
+        let output = output("memory:///bench/tpch");
+        make(request(4), &output).await;
+        make(request(2).with_overwrite(true), &output).await;
+        for (part, is_there) in [(1, true), (2, true), (3, false), (4, false)] {
+            let digest = output.digest(&format!("orders/orders.{part}.parquet")).await.unwrap();
+            assert_eq!(digest.is_some(), is_there, "part {part}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_run_that_overwrites_another_and_is_resumed_removes_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = output(folder.path().to_str().unwrap());
+        make(request(4), &output).await;
+
+        // Interrupted before its first file, started over, and interrupted again.
+        for _ in 0..2 {
+            let begun = Manifest::overwriting(&output, request(2).run).await.unwrap();
+            begun.write(&output).await.unwrap();
+        }
+        assert_eq!(names(&folder.path().join("orders")).len(), 4);
+
+        make(request(2), &output).await;
+        assert_eq!(names(&folder.path().join("orders")), ["orders.1.parquet", "orders.2.parquet"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_damaged_manifest_removes_nothing_outside_of_its_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let mine = parent.path().join("orders.parquet");
+        fs::write(&mine, "mine").unwrap();
+        let folder = parent.path().join("out");
+        let output = output(folder.to_str().unwrap());
+        let mut damaged = make(request(2), &output).await;
+        let paths = ["../orders.parquet".to_owned(), mine.to_str().unwrap().to_owned()];
+        for (file, path) in damaged.files.iter_mut().zip(paths) {
+            file.path = path;
+        }
+        damaged.write(&output).await.unwrap();
+
+        make(request(1).with_overwrite(true), &output).await;
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+
+        fs::write(folder.join("manifest.json"), "{").unwrap();
+        assert!(make(request(1).with_overwrite(true), &output).await.complete);
+    }
 }

@@ -70,6 +70,12 @@ impl FileFormat {
         }
     }
 
+    /// Returns whether the files of any of the formats have this extension.
+    pub(crate) fn is_extension(extension: &str) -> bool {
+        let formats = [WriteFormat::Parquet, WriteFormat::Orc, WriteFormat::Csv, WriteFormat::ArrowFile];
+        formats.into_iter().any(|format| format.extension() == extension)
+    }
+
     /// Returns the format of the files without its settings.
     pub fn write_format(self) -> WriteFormat {
         match self {

@@ -19,6 +19,10 @@ pub struct Manifest {
     pub complete: bool,
     /// The complete files.
     pub files: Vec<FileEntry>,
+    /// Paths of the files of overwritten runs. Once all files of this run are complete, those of its tables that it does
+    /// not have are removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) superseded: Vec<String>,
 }
 
 /// Parameters of a run that affect its files.
@@ -75,7 +79,24 @@ pub struct ColumnEntry {
 
 impl Manifest {
     pub(crate) fn new(run: Run) -> Self {
-        Self { version: VERSION, run, complete: false, files: Vec::new() }
+        Self { version: VERSION, run, complete: false, files: Vec::new(), superseded: Vec::new() }
+    }
+
+    /// Creates the manifest of a run that overwrites the one whose manifest has the same name, if any. A manifest that
+    /// cannot be parsed names no files.
+    pub(crate) async fn overwriting(output: &Output, run: Run) -> Result<Self> {
+        let mut manifest = Self::new(run);
+        match Self::read(output, &manifest.run.manifest()).await {
+            Ok(Some(previous)) => {
+                manifest.superseded = previous.superseded;
+                manifest.superseded.extend(previous.files.into_iter().map(|file| file.path));
+                manifest.superseded.sort_unstable();
+                manifest.superseded.dedup();
+            }
+            Ok(None) | Err(Error::Manifest { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(manifest)
     }
 
     /// Reads the manifest with this name, if it exists.
@@ -103,6 +124,19 @@ impl Manifest {
         let mut sink = output.sink(&name).await?;
         sink.write(&text).await?;
         sink.finish().await?;
+        Ok(())
+    }
+
+    /// Removes the files of this run's tables that overwritten runs had and this one does not.
+    pub(crate) async fn remove_superseded(&mut self, output: &Output) -> Result<()> {
+        for path in std::mem::take(&mut self.superseded) {
+            let is_current = self.files.iter().any(|file| file.path == path);
+            let is_of_run =
+                table_of(&path).is_some_and(|table| self.run.tables.iter().any(|name| name == table));
+            if !is_current && is_of_run {
+                output.remove(&path).await?;
+            }
+        }
         Ok(())
     }
 }
@@ -173,6 +207,26 @@ pub(crate) struct PlannedTableFile {
     pub(crate) path: String,
 }
 
+/// Returns the table of a file with such a path as runs write: `orders.parquet`, or `orders/orders.2.parquet` for part 2.
+/// A damaged manifest may list any path, even one outside of its folder.
+fn table_of(path: &str) -> Option<&str> {
+    let (folder, name) = match path.split_once('/') {
+        Some((folder, name)) => (Some(folder), name),
+        None => (None, path),
+    };
+    let (stem, extension) = name.rsplit_once('.')?;
+    let table = match folder {
+        None => stem,
+        Some(folder) => match stem.rsplit_once('.') {
+            Some((table, part)) if table == folder && part.parse::<u32>().is_ok() => table,
+            _ => return None,
+        },
+    };
+
+    let is_table = |benchmark: Benchmark| benchmark.table(table).is_ok();
+    (FileFormat::is_extension(extension) && Benchmark::ALL.into_iter().any(is_table)).then_some(table)
+}
+
 /// Formats a hash or checksum as in a manifest: 16 digits.
 pub(crate) fn hexadecimal(number: u64) -> String {
     format!("{number:016x}")
@@ -218,5 +272,34 @@ mod tests {
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
         assert_eq!(run(2, Some(1)).difference(&run(2, None)), None);
         assert_eq!(run(2, None).difference(&run(3, None)).unwrap(), "3 parts, not 2 parts");
+    }
+
+    #[test]
+    fn paths_of_runs_are_recognized_and_others_are_not() {
+        for parts in [1, 2] {
+            for file in run(parts, None).files().unwrap() {
+                assert!(table_of(&file.path).is_some(), "{}", file.path);
+            }
+        }
+        for path in ["store_sales.orc", "likes_post/likes_post.12.csv", "region.arrow"] {
+            assert!(table_of(path).is_some(), "{path}");
+        }
+
+        for path in [
+            "",
+            "orders",
+            "mine.parquet",
+            "manifest.json",
+            "orders.json",
+            "/orders.parquet",
+            "../orders.parquet",
+            "../orders/orders.1.parquet",
+            "orders/nation.1.parquet",
+            "orders/orders.parquet",
+            "orders/orders.x.parquet",
+            "orders/../orders.1.parquet",
+        ] {
+            assert_eq!(table_of(path), None, "{path}");
+        }
     }
 }

@@ -93,6 +93,29 @@ impl Output {
         })
     }
 
+    /// Removes a file, if it exists, and the folder of its table once that is empty.
+    pub(crate) async fn remove(&self, path: &str) -> Result<()> {
+        let removed = match &self.location {
+            OutputLocation::Folder(folder) => {
+                let removed = tokio::fs::remove_file(folder.join(path)).await;
+                if let Some((table, _)) = path.split_once('/') {
+                    // Fails as long as there are other files.
+                    let _ = tokio::fs::remove_dir(folder.join(table)).await;
+                }
+                removed.map_err(|error| self.unread(path, error))
+            }
+            OutputLocation::Store(origin) => {
+                let removed = origin.store().delete(&object(path)?).await;
+                removed.map_err(|error| StorageError::from_origin(&self.name_of(path), error))
+            }
+        };
+
+        match removed {
+            Ok(()) | Err(StorageError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Reads a small file.
     pub(crate) async fn read(&self, path: &str) -> Result<Bytes> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);

@@ -154,14 +154,19 @@ impl GraphStore {
     pub async fn snapshot(&self, version: Option<u64>) -> Result<Snapshot> {
         let latest = self.latest();
         let Some(version) = version.filter(|version| *version != latest.version()) else { return Ok(latest) };
+
+        // Pinned before it is read: the record of a version that is being removed may still be in memory.
+        let Some(_pin) = self.core().live.pin(version) else { return Err(self.not_kept(version)) };
         match self.core().log.read(version).await {
             Ok(record) => Ok(Snapshot::new(self.core().clone(), record)),
-            Err(Error::Missing { .. }) => {
-                let reason = format!("there is no version {version}, or it is not kept any more");
-                Err(Error::NoSuchStore { store: self.core().name(), reason })
-            }
+            Err(Error::Missing { .. }) => Err(self.not_kept(version)),
             Err(error) => Err(error),
         }
+    }
+
+    fn not_kept(&self, version: u64) -> Error {
+        let reason = format!("there is no version {version}, or it is not kept any more");
+        Error::NoSuchStore { store: self.core().name(), reason }
     }
 
     /// Looks for newer versions. Costs a listing, and a read if there is one.

@@ -18,7 +18,7 @@ use stylobate_storage::{ByteSize, CacheOptions};
 use crate::{
     bucket::Bucket,
     histories::change,
-    model::{Model, Person, batch, ints, schema},
+    model::{Model, Person, batch, ints, schema, texts},
     requests::{DEGREE, load},
 };
 
@@ -241,12 +241,97 @@ async fn a_commit_whose_answer_was_lost_is_not_repeated_in_the_next() {
     let error = writer.commit().await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
     assert!(error.to_string().contains("_log/00000000000000000002.json"), "{error}");
+    let again = writer.commit().await.unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
     writer.rollback();
     assert_eq!(store.refresh().await.unwrap().vertex_count("Person").unwrap(), 1, "the first is there");
     writer.add_vertices("Person", &person(1)).await.unwrap_err();
     writer.add_vertices("Person", &person(2)).await.unwrap();
     writer.commit().await.unwrap();
     assert_eq!(store.latest().vertex_count("Person").unwrap(), 2);
+}
+
+/// The first retry reported the lost commit, and the second one stored its edges again: nothing tells parallel edges
+/// apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn edges_of_a_commit_whose_answer_was_lost_are_stored_once() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    writer.add_vertices("Person", &batch([("id", ints([1, 2]))])).await.unwrap();
+    writer.commit().await.unwrap();
+    let knows = |from, to| batch([("src", ints([from])), ("dst", ints([to]))]);
+    writer.add_edges("KNOWS", &knows(1, 2), Ends::Keys).await.unwrap();
+    bucket.stop_after(0, true);
+    writer.commit().await.unwrap_err();
+    bucket.heal();
+
+    writer.add_edges("KNOWS", &knows(2, 1), Ends::Keys).await.unwrap();
+    for _ in 0..3 {
+        let error = writer.commit().await.unwrap_err();
+        assert!(matches!(error, Error::Conflict { .. }), "{error}");
+        assert!(error.to_string().contains("_log/00000000000000000003.json"), "{error}");
+        assert!(writer.has_pending());
+    }
+
+    writer.rollback();
+    assert_eq!(store.refresh().await.unwrap().edge_count("KNOWS").unwrap(), 1, "the first is there");
+    writer.add_edges("KNOWS", &knows(2, 1), Ends::Keys).await.unwrap();
+    assert_eq!(writer.commit().await.unwrap(), 4);
+    assert_eq!(store.latest().edge_count("KNOWS").unwrap(), 2);
+}
+
+/// Compacts a store in another process, and removes all versions that are not needed. Returns their numbers.
+async fn compact_and_collect(bucket: &Bucket) -> Vec<u64> {
+    let other = Bucket::over(bucket.memory.clone()).open(StoreOptions::default()).await.unwrap();
+    other.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+    // Ages are compared in milliseconds.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let all = CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true);
+    other.collect_garbage(&all).await.unwrap().versions
+}
+
+/// The writer looked for its lost commit in all later versions for ever, and failed once one of them was removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_goes_on_after_a_lost_answer_though_versions_since_then_were_removed() {
+    for carries_out in [false, true] {
+        let bucket = Bucket::new();
+        let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+        let mut writer = store.writer().await.unwrap();
+        let person = |key| batch([("id", ints([key]))]);
+        writer.add_vertices("Person", &person(1)).await.unwrap();
+        writer.commit().await.unwrap();
+        writer.add_vertices("Person", &person(2)).await.unwrap();
+        bucket.stop_after(0, carries_out);
+        writer.commit().await.unwrap_err();
+        bucket.heal();
+        writer.rollback();
+
+        let removed = compact_and_collect(&bucket).await;
+        assert_eq!(removed.contains(&3), carries_out, "{removed:?}");
+        store.refresh().await.unwrap();
+        if carries_out {
+            // It was done after all, but its record is gone.
+            let error = writer.add_vertices("Person", &person(3)).await.unwrap_err();
+            assert!(matches!(error, Error::Conflict { .. }), "{error}");
+            assert!(error.to_string().contains("_log/00000000000000000003.json"), "{error}");
+            assert!(!writer.has_pending());
+        }
+
+        writer.add_vertices("Person", &person(3)).await.unwrap();
+        writer.add_vertices("Post", &batch([("url", texts(["a"]))])).await.unwrap();
+        let version = writer.commit().await.unwrap();
+        let persons = if carries_out { 3 } else { 2 };
+        assert_eq!(store.latest().vertex_count("Person").unwrap(), persons);
+
+        // Nothing is in doubt any more. Each type was compacted in a version of its own.
+        let removed = compact_and_collect(&bucket).await;
+        assert!(removed.contains(&(version + 1)), "{removed:?}");
+        store.refresh().await.unwrap();
+        writer.add_vertices("Person", &person(4)).await.unwrap();
+        writer.commit().await.unwrap();
+        assert_eq!(store.latest().vertex_count("Person").unwrap(), persons + 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -322,21 +407,59 @@ async fn garbage_collection_removes_only_versions_older_than_the_limit() {
         writer.commit().await.unwrap()
     };
 
-    for key in 0..3 {
-        commit(key).await;
-    }
+    commit(0).await;
+    commit(1).await;
+    // Older than the limit, but current until a moment ago: a version ages from the commit of its successor.
+    let superseded = commit(2).await;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let young = [commit(10).await, commit(11).await];
     let old = CollectOptions::default().with_older_than(Duration::from_millis(700)).with_even_young(true);
     let reader = bucket.open(small(0)).await.unwrap();
     let gone = reader.collect_garbage(&old).await.unwrap();
-    assert_eq!(gone.versions, [0, 1, 2, 3, 4]);
+    assert_eq!(gone.versions, [0, 1, 2, 3]);
 
     let left: Vec<u64> = reader.log().await.unwrap().iter().map(|entry| entry.version).collect();
-    assert_eq!(left, young);
+    assert_eq!(left, [superseded, young[0], young[1]]);
+    let snapshot = reader.snapshot(Some(superseded)).await.unwrap();
+    assert_eq!(snapshot.vertex_count("Person").unwrap(), 3);
+    assert_eq!(snapshot.verify().await.flaws, Vec::<String>::new());
     assert_eq!(reader.snapshot(Some(young[0])).await.unwrap().vertex_count("Person").unwrap(), 4);
     let version = reader.snapshot(Some(2)).await.unwrap_err();
     assert!(matches!(version, Error::NoSuchStore { .. }), "{version}");
+}
+
+/// Garbage collection looked at the open snapshots once, and removed versions that were opened after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_opened_during_garbage_collection_is_kept_or_refused() {
+    const OPENED: u64 = 10;
+
+    let prepared = Bucket::new();
+    let store = prepared.create(schema(), small(0)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    for key in 0..20 {
+        writer.add_vertices("Person", &batch([("id", ints([key]))])).await.unwrap();
+        writer.commit().await.unwrap();
+    }
+
+    for pauses in 0..40 {
+        let store = Bucket::over(Arc::new(prepared.memory.fork())).open(small(0)).await.unwrap();
+        let collection = {
+            let store = store.clone();
+            let all = CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true);
+            tokio::spawn(async move { store.collect_garbage(&all).await.unwrap() })
+        };
+
+        for _ in 0..pauses {
+            tokio::task::yield_now().await;
+        }
+        let opened = store.snapshot(Some(OPENED)).await;
+        let gone = collection.await.unwrap();
+        assert_eq!(gone.versions.contains(&OPENED), opened.is_err(), "after {pauses} pauses: {opened:?}");
+        match opened {
+            Ok(snapshot) => assert_eq!(snapshot.verify().await.flaws, Vec::<String>::new()),
+            Err(error) => assert!(matches!(error, Error::NoSuchStore { .. }), "{error}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

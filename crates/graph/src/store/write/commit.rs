@@ -7,6 +7,7 @@ use arrow::{
     datatypes::Schema,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use futures::{StreamExt, TryStreamExt};
 use roaring::RoaringTreemap;
 
 use super::pending::{PendingChanges, PendingVertices};
@@ -14,6 +15,7 @@ use crate::{
     Direction, Error, Result,
     store::{
         access::Access,
+        base::write::REQUESTS,
         delta::{
             deletion::{self, DeletionSet},
             edges as delta,
@@ -240,18 +242,25 @@ impl CommitBuilder {
         Ok(())
     }
 
-    /// Stores all data: writes files, and puts small data inline in the record. Only the put of the record remains.
+    /// Stores all data: writes files, several at a time, and puts small data inline in the record. Only the put of the
+    /// record remains.
     pub(crate) async fn write_data(mut self, core: &StoreCore) -> Result<VersionRecord> {
         let limit = core.options.inline_limit.as_u64() as usize;
         let mut inline: usize = self.items.iter().map(|item| item.text.len()).sum();
         let mut by_size: Vec<usize> = (0..self.items.len()).collect();
         by_size.sort_by_key(|at| std::cmp::Reverse(self.items.get(*at).map_or(0, |item| item.text.len())));
 
-        let mut locations: Vec<Option<DataLocation>> = vec![None; self.items.len()];
+        let mut writes = Vec::new();
         for at in by_size {
             let Some(item) = self.items.get(at).filter(|_| inline > limit) else { break };
             inline -= item.text.len();
-            let path = item.write(core).await?;
+            writes.push(async move { item.write(core).await.map(|path| (at, path)) });
+        }
+        let writes = futures::stream::iter(writes).buffer_unordered(REQUESTS);
+        let written: Vec<(usize, String)> = writes.try_collect().await?;
+
+        let mut locations: Vec<Option<DataLocation>> = vec![None; self.items.len()];
+        for (at, path) in written {
             if let Some(location) = locations.get_mut(at) {
                 *location = Some(DataLocation::File { path });
             }

@@ -3,12 +3,15 @@
 //! Files that no version ever referred to are kept while any lease is held, since a commit may be about to refer to
 //! them.
 //!
-//! Records are removed before files, and oldest first, so that no remaining version ever lacks a file. A version is
-//! kept as long as a later one that is kept needs the inline data in its record.
+//! The log is read from its newest record to its oldest, and the fate of a version is decided when its record is read.
+//! A version ages from the put of its successor: until then it was current, and readers opened it. It is kept as long
+//! as a later one that is kept needs the inline data in its record. A version that is to be removed is condemned at
+//! once, so that no snapshot opens it any more.
+//!
+//! Records are removed before files, and oldest first, so that no remaining version ever lacks a file.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    sync::Arc,
+    collections::{BTreeSet, HashSet},
     time::Duration,
 };
 
@@ -23,7 +26,11 @@ use crate::{
         base::write::{REQUESTS, remove_all},
         graph_store::GraphStore,
         lease,
-        log::record::{DataLocation, VersionRecord, file_name},
+        log::{
+            ListedRecord,
+            pins::{CondemnedVersions, PinScope},
+            record::{DataLocation, VersionRecord, file_name},
+        },
         names::now_ms,
     },
 };
@@ -53,8 +60,9 @@ impl Default for CollectOptions {
 }
 
 impl CollectOptions {
-    /// Sets the minimum age of removed versions and files. Less than an hour counts as an hour: a writer that has just
-    /// written its files may be about to commit them. Default: 7 days.
+    /// Sets the minimum age of removed versions and files. A version ages from the commit of its successor. Less than
+    /// an hour counts as an hour: a writer that has just written its files may be about to commit them. Default: 7
+    /// days.
     pub fn with_older_than(mut self, age: Duration) -> Self {
         self.older_than = age;
         self
@@ -78,6 +86,19 @@ impl CollectOptions {
     fn min_age(&self) -> Duration {
         if self.ignore_min_age { self.older_than } else { self.older_than.max(MIN_AGE) }
     }
+
+    /// Returns the latest time at which removed versions were superseded and removed files were written, in
+    /// milliseconds since 1970.
+    fn cutoff_ms(&self, now_ms: i64) -> i64 {
+        let age_ms = i64::try_from(self.min_age().as_millis()).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(age_ms)
+    }
+
+    /// Returns the versions that a snapshot or a writer protects.
+    fn pin_scope(&self) -> PinScope {
+        // A writer at the oldest held version could otherwise reuse the number of a later, removed one.
+        if self.ignore_min_age { PinScope::VersionAndLater } else { PinScope::Version }
+    }
 }
 
 /// Result of garbage collection: the versions and files that were removed, or would be in a dry run.
@@ -92,24 +113,29 @@ pub struct GcReport {
     pub bytes: u64,
 }
 
-/// Records of a log, by version.
-type LoggedRecords = BTreeMap<u64, LoggedRecord>;
-
-struct LoggedRecord {
-    record: Arc<VersionRecord>,
-    /// Time of the commit by the clock of the store, in milliseconds since 1970. The committer's own clock may have
-    /// been set since.
-    put_ms: i64,
-}
-
 /// Contents of a store, from which garbage collection decides what to remove.
 struct StoreContents {
     /// All files except records and leases.
     files: Vec<ObjectMeta>,
-    records: LoggedRecords,
-    /// Versions that snapshots hold, ascending.
-    held: Vec<u64>,
     leases: Vec<ObjectMeta>,
+    log: LogSweep,
+}
+
+/// Decisions on the versions of a log, made one by one from the newest to the oldest. Each record is dropped after its
+/// decision, since the records of a week may take gigabytes.
+struct LogSweep {
+    cutoff_ms: i64,
+    /// Time of the put that superseded the next version, in milliseconds since 1970 by the clock of the store: the
+    /// committer's own clock may have been set since. `i64::MAX` for the newest version.
+    superseded_ms: i64,
+    /// Versions whose records contain inline data that a kept version needs.
+    inline: HashSet<u64>,
+    /// Removed versions, descending.
+    removed: Vec<u64>,
+    /// Bases and files of the kept versions.
+    needed: ReferencedFiles,
+    /// Bases and files of the removed versions.
+    released: ReferencedFiles,
 }
 
 /// Versions, files and folders that garbage collection removes.
@@ -125,8 +151,8 @@ struct Garbage<'a> {
 
 impl GraphStore {
     /// Removes old versions, and files that no version needs. Keeps the newest version, and all versions that snapshots
-    /// of this [`GraphStore`] hold. Snapshots of other processes are safe as long as their versions are younger than
-    /// the minimum age.
+    /// of this [`GraphStore`] hold. Snapshots of other processes are safe until their versions have been superseded for
+    /// the minimum age. Versions that are being removed cannot be opened.
     ///
     /// # Errors
     ///
@@ -161,9 +187,10 @@ impl GraphStore {
         leases: Vec<ObjectMeta>,
     ) -> Result<GcReport> {
         let files = self.files().await?;
-        let records = self.records().await?;
-        let held = self.core().live.versions();
-        let contents = StoreContents { files, records, held, leases };
+        // Held until everything is removed.
+        let mut condemned = CondemnedVersions::none_of(&self.core().live);
+        let log = self.sweep_log(options, now_ms, &mut condemned).await?;
+        let contents = StoreContents { files, leases, log };
 
         let garbage = Garbage::among(&contents, &self.core().folder.base, options, now_ms);
         if !options.dry_run {
@@ -171,6 +198,36 @@ impl GraphStore {
         }
 
         Ok(garbage.report())
+    }
+
+    /// Reads the records of all versions in the log, and decides which versions are removed as of `now_ms`. Condemns
+    /// these, except in a dry run.
+    async fn sweep_log(
+        &self,
+        options: &CollectOptions,
+        now_ms: i64,
+        condemned: &mut CondemnedVersions<'_>,
+    ) -> Result<LogSweep> {
+        let log = &self.core().log;
+        let reads = log.list(None).await?.into_iter().rev().map(|listed| async move {
+            let record = log.read(listed.version).await;
+            record.map(|record| (listed, record))
+        });
+
+        let scope = options.pin_scope();
+        let mut sweep = LogSweep::new(options.cutoff_ms(now_ms));
+        let mut records = futures::stream::iter(reads).buffered(REQUESTS);
+        while let Some((listed, record)) = records.try_next().await? {
+            sweep.visit(listed, &record, |version| {
+                if options.dry_run {
+                    !self.core().live.protects(version, scope)
+                } else {
+                    condemned.condemn(version, scope)
+                }
+            });
+        }
+
+        Ok(sweep)
     }
 
     /// Removes garbage: records first, oldest first, then files, leases and folders.
@@ -187,16 +244,6 @@ impl GraphStore {
         }
 
         self.remove_folders(&garbage.bases).await
-    }
-
-    /// Reads the records of all versions in the log.
-    async fn records(&self) -> Result<LoggedRecords> {
-        let log = &self.core().log;
-        let reads = log.list(None).await?.into_iter().map(|listed| async move {
-            let record = log.read(listed.version).await;
-            record.map(|record| (listed.version, LoggedRecord { record, put_ms: listed.put_ms }))
-        });
-        futures::stream::iter(reads).buffered(REQUESTS).try_collect().await
     }
 
     /// Lists all files except records and leases.
@@ -230,30 +277,49 @@ impl GraphStore {
     }
 }
 
+impl LogSweep {
+    fn new(cutoff_ms: i64) -> Self {
+        Self {
+            cutoff_ms,
+            superseded_ms: i64::MAX,
+            inline: HashSet::new(),
+            removed: Vec::new(),
+            needed: ReferencedFiles::default(),
+            released: ReferencedFiles::default(),
+        }
+    }
+
+    /// Decides on the next version. It is removed if it was superseded by `cutoff_ms`, no kept version needs its inline
+    /// data, and `condemn` returns true: it returns false if a snapshot holds the version.
+    fn visit(&mut self, listed: ListedRecord, record: &VersionRecord, condemn: impl FnOnce(u64) -> bool) {
+        let ListedRecord { version, put_ms, .. } = listed;
+        // No version was superseded before its own put, even if the clock of the store was set back.
+        let is_young = self.superseded_ms.max(put_ms) > self.cutoff_ms;
+        self.superseded_ms = put_ms;
+
+        // Inline data is in the record itself or in an earlier one.
+        if is_young || self.inline.contains(&version) || !condemn(version) {
+            self.inline.extend(record.locations().filter_map(inline_version));
+            self.needed.add(record);
+        } else {
+            self.removed.push(version);
+            self.released.add(record);
+        }
+    }
+}
+
 impl<'a> Garbage<'a> {
     /// Returns the garbage as of `now_ms`. The paths of files start with `prefix`.
     fn among(contents: &'a StoreContents, prefix: &str, options: &CollectOptions, now_ms: i64) -> Self {
-        let StoreContents { files, records, held, leases } = contents;
-        let age_ms = i64::try_from(options.min_age().as_millis()).unwrap_or(i64::MAX);
-        let cutoff_ms = now_ms.saturating_sub(age_ms);
-
-        let mut held = held.clone();
-        if let Some(oldest) = held.first().copied().filter(|_| options.ignore_min_age) {
-            // A writer at the oldest held version could otherwise reuse the number of a later, removed one.
-            held = records.range(oldest..).map(|(version, _)| *version).collect();
-        }
-
-        let kept = kept_versions(records, &held, cutoff_ms);
-        let versions: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
-
-        let record = |version: &u64| records.get(version).map(|logged| &logged.record);
-        let needed = ReferencedFiles::of(kept.iter().filter_map(record));
-        let released = ReferencedFiles::of(versions.iter().filter_map(record));
+        let StoreContents { files, leases, log } = contents;
+        let LogSweep { removed, needed, released, .. } = log;
+        let cutoff_ms = options.cutoff_ms(now_ms);
+        let versions = removed.iter().rev().copied().collect();
 
         let is_over = |lease: &&ObjectMeta| options.ignore_min_age || lease::is_over(lease, now_ms);
         let is_leased = leases.iter().any(|lease| !is_over(&lease));
 
-        let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < cutoff_ms;
+        let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() <= cutoff_ms;
         // While a lease is held, a file that no removed version refers to may belong to its holder.
         let is_garbage = |path: &str| !needed.contains(path) && (!is_leased || released.contains(path));
         let unneeded: Vec<&ObjectMeta> = files
@@ -288,28 +354,12 @@ fn base_of(path: &str) -> Option<&str> {
     matches!(folder, "vertices" | "edges").then(|| path.get(..folder.len() + 1 + name.len()))?
 }
 
-/// Returns the versions that are kept: the newest, those in `held`, those committed at or after `cutoff_ms`, and those
-/// whose records contain inline data that any of these need.
-fn kept_versions(records: &LoggedRecords, held: &[u64], cutoff_ms: i64) -> BTreeSet<u64> {
-    let newest = records.keys().next_back().copied();
-    let is_kept = |(version, logged): &(&u64, &LoggedRecord)| {
-        Some(**version) == newest || held.contains(version) || logged.put_ms >= cutoff_ms
-    };
-
-    let mut kept: BTreeSet<u64> = records.iter().filter(is_kept).map(|(version, _)| *version).collect();
-    let mut pending: Vec<u64> = kept.iter().copied().collect();
-    while let Some(version) = pending.pop() {
-        let locations = records.get(&version).into_iter().flat_map(|logged| logged.record.locations());
-        for location in locations {
-            if let DataLocation::Inline { version, .. } = location
-                && kept.insert(*version)
-            {
-                pending.push(*version);
-            }
-        }
+/// Returns the version whose record contains the data; `None` if the data is in a file.
+fn inline_version(location: &DataLocation) -> Option<u64> {
+    match location {
+        DataLocation::Inline { version, .. } => Some(*version),
+        DataLocation::File { .. } => None,
     }
-
-    kept
 }
 
 /// Bases and files that the records of some versions refer to.
@@ -321,21 +371,16 @@ struct ReferencedFiles {
 }
 
 impl ReferencedFiles {
-    fn of<'a>(records: impl Iterator<Item = &'a Arc<VersionRecord>>) -> Self {
-        let mut referenced = Self::default();
-        for record in records {
-            let vertices = record.vertices.iter().flat_map(|state| &state.bases).map(|base| &base.path);
-            let edges = record.edges.iter().flat_map(|state| &state.bases).map(|base| &base.info.path);
-            referenced.bases.extend(vertices.chain(edges).cloned());
+    fn add(&mut self, record: &VersionRecord) {
+        let vertices = record.vertices.iter().flat_map(|state| &state.bases).map(|base| &base.path);
+        let edges = record.edges.iter().flat_map(|state| &state.bases).map(|base| &base.info.path);
+        self.bases.extend(vertices.chain(edges).cloned());
 
-            for location in record.locations() {
-                if let DataLocation::File { path } = location {
-                    referenced.files.insert(path.clone());
-                }
+        for location in record.locations() {
+            if let DataLocation::File { path } = location {
+                self.files.insert(path.clone());
             }
         }
-
-        referenced
     }
 
     fn contains(&self, path: &str) -> bool {
@@ -349,8 +394,17 @@ impl ReferencedFiles {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
+    use stylobate_columnar::Cache;
+    use stylobate_storage::{ByteSize, CacheOptions};
 
     use super::*;
+    use crate::{
+        Error, PropertyType,
+        store::{
+            StoreOptions, StoreSchema, VertexType,
+            log::record::{FORMAT, VertexState},
+        },
+    };
 
     const NOW_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
@@ -371,7 +425,114 @@ mod tests {
             object("social/vertices/Person-1/chunk0", 0),
             object("social/delta/2.parquet", NOW_MS),
         ];
-        StoreContents { files, records: LoggedRecords::new(), held: Vec::new(), leases }
+        StoreContents { files, leases, log: LogSweep::new(NOW_MS) }
+    }
+
+    /// Returns a record that refers to inline data of versions, and to its own file.
+    fn record(version: u64, inline: &[u64]) -> VersionRecord {
+        let inline = inline.iter().map(|version| DataLocation::Inline { version: *version, slot: 0 });
+        let file = DataLocation::File { path: format!("deleted/{version}.roaring") };
+        let persons = VertexState {
+            schema: VertexType::new("Person", "id", PropertyType::Int64),
+            next: 0,
+            count: 0,
+            bases: Vec::new(),
+            deltas: Vec::new(),
+            patches: Vec::new(),
+            deleted: inline.chain([file]).collect(),
+        };
+
+        VersionRecord {
+            format: FORMAT,
+            version,
+            epoch: 0,
+            commit: String::new(),
+            time_ms: 0,
+            operation: "write".to_owned(),
+            compaction: None,
+            vertices: vec![persons],
+            edges: Vec::new(),
+            inline: Vec::new(),
+        }
+    }
+
+    /// Sweeps a log with a cutoff of 100 ms. `log` has versions, times of their puts, and versions whose inline data
+    /// they need, from the newest version to the oldest.
+    fn swept(log: &[(u64, i64, &[u64])], held: &[u64]) -> LogSweep {
+        let mut sweep = LogSweep::new(100);
+        for &(version, put_ms, inline) in log {
+            let listed = ListedRecord { version, bytes: 0, put_ms };
+            sweep.visit(listed, &record(version, inline), |version| !held.contains(&version));
+        }
+        sweep
+    }
+
+    #[test]
+    fn a_version_ages_from_the_commit_of_its_successor() {
+        // Version 3 was current for long, and was superseded a moment ago.
+        let sweep = swept(&[(4, 101, &[]), (3, 20, &[]), (2, 10, &[])], &[]);
+        assert_eq!(sweep.removed, [2]);
+        // Version 3 was removed before: the next later one counts.
+        let sweep = swept(&[(5, 120, &[]), (4, 101, &[]), (2, 10, &[])], &[]);
+        assert!(sweep.removed.is_empty());
+        // Superseded just long enough ago.
+        let sweep = swept(&[(4, 100, &[]), (3, 20, &[])], &[]);
+        assert_eq!(sweep.removed, [3]);
+        // The clock of the store was set back after version 3.
+        let sweep = swept(&[(4, 20, &[]), (3, 101, &[]), (2, 10, &[])], &[]);
+        assert!(sweep.removed.is_empty());
+    }
+
+    #[test]
+    fn the_newest_version_is_kept_at_any_age() {
+        assert!(swept(&[(4, 0, &[])], &[]).removed.is_empty());
+    }
+
+    #[test]
+    fn versions_that_are_held_and_records_that_kept_versions_need_are_kept_with_their_files() {
+        let log: [(u64, i64, &[u64]); 6] =
+            [(6, 60, &[6]), (5, 50, &[]), (4, 40, &[4, 2]), (3, 30, &[]), (2, 20, &[1]), (1, 10, &[])];
+        let sweep = swept(&log, &[4]);
+        assert_eq!(sweep.removed, [5, 3]);
+        for (version, ..) in log {
+            let path = format!("deleted/{version}.roaring");
+            let is_removed = sweep.removed.contains(&version);
+            assert_eq!(sweep.needed.contains(&path), !is_removed, "version {version}");
+            assert_eq!(sweep.released.contains(&path), is_removed, "version {version}");
+        }
+    }
+
+    /// Snapshots that were opened between the look at the held ones and the removals lost their files.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_version_that_is_being_removed_cannot_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+        let schema = StoreSchema::new().with_vertices(VertexType::new("Person", "id", PropertyType::Int64));
+        let path = folder.path().join("graph").to_str().unwrap().to_owned();
+        let store = GraphStore::create(&cache, path.as_str(), schema, StoreOptions::default()).await.unwrap();
+        drop(store.writer().await.unwrap());
+        assert_eq!(store.latest().version(), 1);
+
+        let all = CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true);
+        let dry_run = all.clone().with_dry_run(true);
+        let mut condemned = CondemnedVersions::none_of(&store.core().live);
+        let sweep = store.sweep_log(&dry_run, now_ms(), &mut condemned).await.unwrap();
+        assert_eq!(sweep.removed, [0]);
+        let snapshot = store.snapshot(Some(0)).await.unwrap();
+        let sweep = store.sweep_log(&all, now_ms(), &mut condemned).await.unwrap();
+        assert!(sweep.removed.is_empty(), "it is held");
+
+        drop(snapshot);
+        let sweep = store.sweep_log(&all, now_ms(), &mut condemned).await.unwrap();
+        assert_eq!(sweep.removed, [0]);
+        // Its record is still there, and even in memory.
+        let _record = store.core().log.read(0).await.unwrap();
+        let error = store.snapshot(Some(0)).await.unwrap_err();
+        assert!(matches!(error, Error::NoSuchStore { .. }), "{error}");
+
+        // As after a garbage collection that failed.
+        drop(condemned);
+        store.snapshot(Some(0)).await.unwrap();
     }
 
     #[test]
