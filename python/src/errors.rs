@@ -149,7 +149,9 @@ impl From<columnar::Error> for UnraisedError {
         };
 
         let message = match &error {
-            Error::Format { .. } => format!("{error}: scan_csv, scan_json and scan_ipc read other files"),
+            Error::Format { object } if !has_columns_by_name(object) => {
+                format!("{error}: scan_csv, scan_json and scan_ipc read other files")
+            }
             error => error.to_string(),
         };
 

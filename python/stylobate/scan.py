@@ -295,7 +295,7 @@ def scan(
     """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
 
     Paths with the extensions of CSV, JSON or Arrow IPC files are scanned by `scan_csv`, `scan_json` or `scan_ipc`,
-    which do not take `schema`, `casts`, `partitioning`, `filename` and the like; Arrow IPC files are also recognized by
+    which do not take `dictionary`, `strings` and `decryption`; Arrow IPC files are also recognized by
     their first bytes if they are local or given as bytes. URLs are `s3://`, `gs://`, `az://`, `http(s)://` and
     `file://`. Hive partition folders, `name=value`, become columns, which are numbers, dates or times if all values
     are, and take precedence over columns of the files.

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 import stylobate as st
 
 from conftest import wait_until_busy
+from orders import orders
+from proxy import Proxy
+from servers import Origin, origin_options, wait_for
 
 LONG = """
 import sys, pyarrow as pa, stylobate as st
@@ -60,6 +66,65 @@ def test_ctrl_c_ends_a_long_scan(files: dict[str, Path], work: str) -> None:
         assert time.monotonic() - sent < 10
     finally:
         process.kill()
+
+
+UPLOAD = """
+import json, sys, stylobate as st
+path, url, options = sys.argv[1:]
+scan = st.scan([path] * 3000, cache=st.Cache(memory=0))
+st.write_parquet(scan, url, compression="none", row_group_size=100_000, storage_options=json.loads(options))
+"""
+
+
+def test_ctrl_c_aborts_an_upload_before_the_process_ends(files: dict[str, Path], origin: Origin, prefix: str) -> None:
+    parts = aborts = 0
+
+    def fault(method: str, _: str, query: dict[str, str]) -> int | None:
+        nonlocal parts, aborts
+        parts += method == "PUT" and "partNumber" in query
+        if method != "DELETE" or "uploadId" not in query:
+            return None
+        # A process that does not wait has ended when its third attempt is due.
+        aborts += 1
+        return 503 if aborts < 3 else None
+
+    with Proxy(origin.port, origin.root) as proxy:
+        proxy.fault = fault
+        options = json.dumps(origin_options(proxy.endpoint))
+        command = [sys.executable, "-c", UPLOAD, str(files["parquet"]), f"s3://lake/{prefix}a.parquet", options]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            wait_for("a part", lambda: parts > 0 or process.poll() is not None, timeout=60)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+        assert "KeyboardInterrupt" in err
+        assert aborts == 3
+        wait_for("the origin to be idle", lambda: proxy.idle)
+    assert not (origin.root / "lake" / prefix / "a.parquet").exists()
+
+
+REPORTING: dict[str, Callable[[Path, Callable[[int, int], object]], Any]] = {
+    "write_parquet": lambda folder, progress: st.write_parquet(orders(100), folder / "a.parquet", progress=progress),
+    "generate_tpch": lambda folder, progress: st.generate_tpch(0.001, folder, tables="region", progress=progress),
+    "load": lambda folder, progress: st.GraphStore.create(folder, durability="none").load(
+        vertices={"Person": {"data": {"id": [1, 2]}, "key": "id"}}, progress=progress
+    ),
+}
+
+
+@pytest.mark.parametrize("work", REPORTING)
+def test_a_progress_function_may_read(files: dict[str, Path], tmp_path: Path, work: str) -> None:
+    rows: list[int] = []
+
+    def progress(*_: int) -> None:
+        # Without a cache: answers from memory need no runtime.
+        with st.Cache(memory=0) as cache:
+            rows.append(st.scan(files["parquet"], columns=["key"], cache=cache).to_arrow().num_rows)
+
+    REPORTING[work](tmp_path / "out", progress)
+    assert set(rows) == {30_000}
 
 
 def test_other_threads_run_while_a_scan_works(files: dict[str, Path]) -> None:

@@ -66,7 +66,7 @@ def test_errors_say_what_is_wrong(lake: Path) -> None:
     trace = lake / "trace.csv"
     with pytest.raises(st.StylobateError, match="none.csv: No such file"):
         st.replay(lake / "none.csv", bucket="data")
-    with pytest.raises(st.StylobateError, match="--speed -1: a factor above 0"):
+    with pytest.raises(st.ConfigError, match="--speed -1: a factor above 0"):
         st.replay(trace, bucket="data", speed=-1)
     with pytest.raises(st.ConfigError, match="0ms"):
         st.replay(trace, bucket="data", timeout=0)

@@ -176,11 +176,15 @@ def test_files_are_opened_again_after_a_while(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, 2]}), path)
     settle(path)
     query = st.sql("SELECT sum(x) AS s FROM t", {"t": path})
+    twice = st.sql("SELECT sum(s) AS s FROM (SELECT s FROM q UNION ALL SELECT s FROM q)", {"q": query}, threads=2)
     assert query.to_arrow()["s"].to_pylist() == [3]
+    assert twice.to_arrow()["s"].to_pylist() == [6]
     time.sleep(10.5)
     path.unlink()
     pq.write_table(pa.table({"x": [1, 2, 3]}), path)
     settle(path)
+    # The threads of the outer query plan the inner one again.
+    assert twice.to_arrow()["s"].to_pylist() == [12]
     assert query.to_arrow()["s"].to_pylist() == [6]
 
 

@@ -1,20 +1,17 @@
 //! `stylobate cluster`: shows the nodes of a cluster, and drains one.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use stylobate_server::{
-    ClusterNodeStatus, ClusterStatus, NodeTraffic, config::Secret, fetch_cluster_status, set_cluster_draining,
+    ClusterNodeStatus, ClusterStatus, NodeTraffic, fetch_cluster_status, set_cluster_draining,
 };
 use stylobate_storage::parse_duration;
 use tokio::time::sleep;
 
 use crate::{
+    admin_door::{self, read_secret},
     out::{print, print_json},
     rows::until_stopped,
     table::{CellAlignment, align_by, bytes, count, milliseconds, percent},
@@ -61,7 +58,7 @@ enum ClusterCommand {
 #[command(after_help = EXAMPLES)]
 struct ClusterStatusArgs {
     /// Admin door of any node of the cluster
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9001")]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9001", value_parser = admin_door::url)]
     url: String,
 
     /// A file with the secret of an access key for all buckets, if the node has access keys
@@ -78,7 +75,7 @@ struct ClusterStatusArgs {
 #[command(after_help = DRAIN_EXAMPLES)]
 struct ClusterDrainArgs {
     /// Admin door of the node
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9001")]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9001", value_parser = admin_door::url)]
     url: String,
 
     /// A file with the secret of an access key that writes to all buckets, if the node has access keys
@@ -117,12 +114,6 @@ async fn drain(args: &ClusterDrainArgs) -> Result<()> {
 
     sleep(args.wait).await;
     Ok(())
-}
-
-fn read_secret(path: Option<&Path>) -> Result<Option<Secret>> {
-    let Some(path) = path else { return Ok(None) };
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))))
 }
 
 /// Formats a cluster as a table of its nodes, followed by lines that name problems.

@@ -215,7 +215,7 @@ impl ConvertArgs {
             _ if !self.partition_by.is_empty() => {
                 Err(usage("--partition-by makes a folder: say --to parquet or --to orc"))
             }
-            _ => Err(unknown_format(&self.destination, EXTENSIONS)),
+            _ => Err(unknown_format(&self.destination, EXTENSIONS, "--to")),
         }
     }
 

@@ -7,7 +7,7 @@ use arrow::error::ArrowError;
 use stylobate_server::ServerError;
 #[cfg(feature = "sql")]
 use stylobate_server::SqlClientError;
-use stylobate_storage::{nearest_name, redacted};
+use stylobate_storage::{Error as StorageError, nearest_name, redacted};
 
 use crate::out::ReaderGone;
 
@@ -65,7 +65,35 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     #[cfg(feature = "graph")]
     let mistyped = mistyped || error.downcast_ref().is_some_and(is_wrong_graph);
 
+    let mistyped = mistyped || matches!(storage_error(error), Some(StorageError::OriginConfig { .. }));
+
     if mistyped || error.is::<UsageError>() { 2 } else { 1 }
+}
+
+/// Returns the storage error that an error consists of, through the crates that pass it on as it is.
+fn storage_error(error: &Error) -> Option<&StorageError> {
+    use stylobate_columnar::Error as Columnar;
+    use stylobate_datagen::Error as Datagen;
+
+    if let Some(Columnar::Storage(source)) = error.downcast_ref() {
+        return Some(source);
+    }
+    if let Some(Datagen::Storage(source)) = error.downcast_ref() {
+        return Some(source);
+    }
+    #[cfg(feature = "sql")]
+    if let Some(stylobate_datafusion::Error::Scan(Columnar::Storage(source))) = error.downcast_ref() {
+        return Some(source);
+    }
+    #[cfg(feature = "graph")]
+    if let Some(
+        stylobate_graph::Error::Storage(source) | stylobate_graph::Error::Columnar(Columnar::Storage(source)),
+    ) = error.downcast_ref()
+    {
+        return Some(source);
+    }
+
+    error.downcast_ref()
 }
 
 /// Returns true if the statement itself is wrong, as opposed to the data that it reads.
@@ -228,6 +256,18 @@ mod tests {
         assert_eq!(exit_code(&anyhow!("no")), 1);
         let reason = "no".to_owned();
         assert_eq!(exit_code(&Error::new(stylobate_columnar::Error::Predicate { reason })), 2);
+    }
+
+    #[test]
+    fn a_wrong_url_or_store_option_is_mistyped_whoever_opens_it() {
+        let wrong = || StorageError::OriginConfig { url: "s4://x".into(), reason: "unknown".into() };
+        assert_eq!(exit_code(&Error::new(wrong())), 2);
+        assert_eq!(exit_code(&Error::new(stylobate_columnar::Error::Storage(wrong()))), 2);
+        assert_eq!(exit_code(&Error::new(stylobate_datagen::Error::Storage(wrong()))), 2);
+        #[cfg(feature = "graph")]
+        assert_eq!(exit_code(&Error::new(stylobate_graph::Error::Storage(wrong()))), 2);
+        let missing = StorageError::NotFound { path: "x".into() };
+        assert_eq!(exit_code(&Error::new(stylobate_columnar::Error::Storage(missing))), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! assert_eq!(code, 0);
 //! ```
 
+mod admin_door;
 mod allocator;
 mod cluster;
 mod command;

@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal};
 use stylobate_server::config::LogFormat;
 use tracing_subscriber::EnvFilter;
 
+use crate::failure::usage;
+
 /// Always disabled: s3s logs request headers and computed signatures.
 const SILENT: &str = "s3s=off";
 
@@ -25,7 +27,7 @@ const VARIABLE: &str = "STYLOBATE_LOG";
 pub(crate) fn start_from_environment() -> anyhow::Result<()> {
     let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let filter = filter(text.as_deref().unwrap_or(WARNINGS))
-        .map_err(|reason| anyhow::anyhow!("{VARIABLE}: {reason}"))?;
+        .map_err(|reason| usage(format!("{VARIABLE}: {reason}")))?;
     start(filter, LogFormat::Text)
 }
 

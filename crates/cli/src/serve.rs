@@ -43,7 +43,10 @@ Examples:
   Cache a bucket of another S3 server:
     stylobate serve s3://lake --option endpoint=http://127.0.0.1:9900 --option allow_http=true
   Let other machines in, with an access key:
-    STYLOBATE_ACCESS_KEY=me:secret stylobate serve s3://lake --listen 0.0.0.0:9000";
+    STYLOBATE_ACCESS_KEY=me:secret stylobate serve s3://lake --listen 0.0.0.0:9000
+
+Each setting is a flag, a variable, such as STYLOBATE_PAGE_SIZE for --page-size, and a
+key of the configuration file. A flag overrides the variable, and both override the file.";
 
 /// The arguments of `stylobate serve`. A setting that is not given comes from its environment variable, such as
 /// STYLOBATE_PAGE_SIZE, or else from the configuration file, or else has its default.

@@ -45,6 +45,7 @@ const SQL: &[&[&str]] = &[
     &["sql", "SELECT nmae FROM people", "--table", "people=people.parquet"],
     &["sql", "DELETE FROM people", "--table", "people=people.parquet"],
     &["sql", "SELECT 1", "--table", "people"],
+    &["sql", "SELECT 1", "--output", "out.txt"],
 ];
 
 const NODES: &[&[&str]] = &[
@@ -56,6 +57,7 @@ const NODES: &[&[&str]] = &[
     &["serve", "--consistency", "soon"],
     &["serve", "--page-size", "3MiB"],
     &["serve", "--listen", "nowhere"],
+    &["top", "localhost:9001"],
 ];
 
 const GRAPHS: &[&[&str]] = &[

@@ -286,7 +286,7 @@ fn how_files_are_written_is_said_to_who_asks() {
     assert!(log.contains(&format!("asked=io_uring chosen={chosen}\n")), "{log}");
     assert_eq!(said("", "auto"), (Some(0), String::new()));
     let (code, error) = said("stylobate=loud", "auto");
-    assert_eq!((code, error.lines().count()), (Some(1), 1), "{error}");
+    assert_eq!((code, error.lines().count()), (Some(2), 1), "{error}");
     assert!(error.contains("STYLOBATE_LOG"), "{error}");
 }
 

@@ -233,6 +233,10 @@ fn what_cannot_be_drawn_is_an_error_of_the_command_line() {
     let error = fails(path, 2, &["inspect", "numbers.parquet", "--svg", "no/such/folder.svg"]);
     assert!(error.contains("there is no folder"), "{error}");
     write_numbers(&path.join("more.parquet"));
+    let before = fs::read(path.join("numbers.parquet")).unwrap();
+    let error = fails(path, 2, &["inspect", "numbers.parquet", "--svg", "numbers.parquet"]);
+    assert!(error.contains("another extension than .svg"), "{error}");
+    assert!(fs::read(path.join("numbers.parquet")).unwrap() == before);
     let error = fails(path, 2, &["inspect", ".", "--svg", "layout.svg"]);
     assert!(error.contains("--svg draws one file"), "{error}");
     assert!(!path.join("layout.svg").exists());

@@ -210,8 +210,21 @@ fn what_is_missing_or_broken_is_an_error_of_one_line() {
     assert!(error.contains("peeple.parquet"), "{error}");
     fs::write(path.join("text.parquet"), "not columns at all, whatever its name says").unwrap();
     let error = fails(path, 1, &["scan", "text.parquet"]);
-    assert!(error.contains("neither a Parquet nor an ORC file"), "{error}");
+    assert!(error.ends_with("neither a Parquet nor an ORC file"), "{error}");
+    fs::write(path.join("notes"), "no columns\u{1}").unwrap();
+    let error = fails(path, 1, &["scan", "notes"]);
+    assert!(error.contains("name the format with --from"), "{error}");
+    fs::write(path.join("empty.parquet"), "").unwrap();
+    for command in ["scan", "inspect"] {
+        let error = fails(path, 1, &[command, "empty.parquet"]);
+        assert!(error.contains("the file is empty"), "{error}");
+    }
     let mut bytes = fs::read(path.join("people.parquet")).unwrap();
+    fs::write(path.join("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
+    for command in ["scan", "inspect"] {
+        let error = fails(path, 1, &[command, "cut.parquet"]);
+        assert!(error.contains("begins as Parquet and its footer is missing"), "{error}");
+    }
     let footer = bytes.len() - 100;
     bytes[footer..footer + 40].fill(0xff);
     fs::write(path.join("broken.parquet"), bytes).unwrap();

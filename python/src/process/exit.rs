@@ -1,9 +1,12 @@
-//! Resources that are closed before the interpreter exits: caches with a disk, and nodes.
+//! Resources that are closed before the interpreter exits: caches with a disk, and nodes. Before that, the output of
+//! interrupted writes is removed.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+
+use crate::process::ProcessRuntime;
 
 /// Locked only while the GIL is held, and never across a release of the GIL.
 static OPEN: Mutex<Vec<Weak<dyn CloseAtExit>>> = Mutex::new(Vec::new());
@@ -22,9 +25,11 @@ pub(crate) fn close_at_exit<T: CloseAtExit + 'static>(open: &Arc<T>) {
     all.push(weak);
 }
 
-/// Closes all open resources; called by Python's `atexit`.
+/// Waits for unfinished writes, and closes all open resources; called by Python's `atexit`.
 #[pyfunction]
 pub(crate) fn _close_all(py: Python<'_>) -> PyResult<()> {
+    // First, because an upload may be one to a node of this process.
+    let waited = ProcessRuntime::wait_for_unfinished_writes(py);
     let all = std::mem::take(&mut *OPEN.lock());
-    all.iter().filter_map(Weak::upgrade).map(|open| open.close(py)).fold(Ok(()), Result::and)
+    all.iter().filter_map(Weak::upgrade).map(|open| open.close(py)).fold(waited, Result::and)
 }

@@ -13,8 +13,10 @@ use std::{
 use futures::FutureExt;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use stylobate_storage::wait_for_unfinished_writes;
 use tokio::{
     runtime::{Builder, Handle},
+    task::block_in_place,
     time::timeout,
 };
 
@@ -22,6 +24,9 @@ use crate::errors::{ResultExt, UnraisedError};
 
 /// Interval at which a blocking call checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
+
+/// Time limit at exit for removing the output of interrupted writes, which may require requests to an object store.
+const UNFINISHED_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Locked only by threads that hold the GIL, as the forking thread does, so a child never finds it locked.
 static CURRENT: Mutex<Option<ProcessRuntime>> = Mutex::new(None);
@@ -31,6 +36,8 @@ static CURRENT: Mutex<Option<ProcessRuntime>> = Mutex::new(None);
 pub(crate) struct ProcessRuntime {
     pid: u32,
     runtime: Handle,
+    /// True if the process was forked from one that had a runtime.
+    is_forked: bool,
 }
 
 impl ProcessRuntime {
@@ -42,8 +49,8 @@ impl ProcessRuntime {
         }
 
         let runtime = Builder::new_multi_thread().thread_name("stylobate").enable_all().build()?;
-        let process =
-            Self { pid: std::process::id(), runtime: Box::leak(Box::new(runtime)).handle().clone() };
+        let runtime = Box::leak(Box::new(runtime)).handle().clone();
+        let process = Self { pid: std::process::id(), runtime, is_forked: current.is_some() };
         if let Some(parents) = current.replace(process.clone()) {
             std::mem::forget(parents);
         }
@@ -70,7 +77,8 @@ impl ProcessRuntime {
         py.detach(|| self.wait_detached(future, &mut SignalPoller::new()))
     }
 
-    /// Like [`Self::wait`], for a thread that does not hold the GIL.
+    /// Like [`Self::wait`], for a thread that does not hold the GIL. The thread may be one that drives the runtime
+    /// already: a progress callback may read a table, and a table of a query may be a query.
     pub(crate) fn wait_detached<F: Future>(
         &self,
         future: F,
@@ -84,7 +92,10 @@ impl ProcessRuntime {
         }
 
         loop {
-            match self.runtime.block_on(async { timeout(SLICE, future.as_mut()).await }) {
+            // If this call is nested, it may consume a wakeup of the outer one, which is then late by at most a slice.
+            let waited =
+                block_in_place(|| self.runtime.block_on(async { timeout(SLICE, future.as_mut()).await }));
+            match waited {
                 Ok(output) => return Ok(output),
                 Err(_) => signals.check()?,
             }
@@ -99,6 +110,23 @@ impl ProcessRuntime {
         E: Into<UnraisedError> + Send,
     {
         self.wait(py, future)?.or_raise(py)
+    }
+
+    /// Waits until the output of interrupted writes is removed, for at most [`UNFINISHED_WRITES_TIMEOUT`]. If a signal
+    /// handler raises, as for a second Ctrl-C, returns the exception. Does nothing in a forked child whose parent had a
+    /// runtime: it inherited the count of unfinished writes, and those of its parent never end in it.
+    pub(crate) fn wait_for_unfinished_writes(py: Python<'_>) -> PyResult<()> {
+        let owns_count =
+            CURRENT.lock().as_ref().is_some_and(|process| process.is_current() && !process.is_forked);
+        if !owns_count {
+            return Ok(());
+        }
+
+        let deadline = Instant::now() + UNFINISHED_WRITES_TIMEOUT;
+        while !py.detach(|| wait_for_unfinished_writes(SLICE)) && Instant::now() < deadline {
+            py.check_signals()?;
+        }
+        Ok(())
     }
 }
 

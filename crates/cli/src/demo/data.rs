@@ -2,14 +2,17 @@
 
 use std::{
     fs::{self, File},
+    io,
     path::Path,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use arrow::record_batch::RecordBatchReader;
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 use tpchgen::generators::{LineItemGenerator, OrderGenerator};
 use tpchgen_arrow::{LineItemArrow, OrderArrow};
+
+use crate::failure::usage;
 
 const ROW_GROUP_ROWS: usize = 65_536;
 
@@ -24,13 +27,21 @@ pub(super) struct DemoTable {
     pub(super) columns: &'static [&'static str],
 }
 
-/// Writes both tables into `folder`, which must be new or empty.
+/// Checks that the folder is new or empty.
+pub(super) fn check_empty(folder: &Path) -> anyhow::Result<()> {
+    let mut entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(|| folder.display().to_string())?,
+    };
+    if entries.next().is_some() {
+        return Err(usage(format!("{} is not empty: give a new folder", folder.display())));
+    }
+    Ok(())
+}
+
+/// Writes both tables into `folder`, which is created if it is missing.
 pub(super) fn generate(scale: f64, folder: &Path) -> anyhow::Result<Vec<DemoTable>> {
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    if fs::read_dir(folder)?.next().is_some() {
-        bail!("{} is not empty: give a new folder", folder.display());
-    }
-
     let lineitem = LineItemArrow::new(LineItemGenerator::new(scale, 1, 1));
     let orders = OrderArrow::new(OrderGenerator::new(scale, 1, 1));
 

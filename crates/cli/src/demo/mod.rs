@@ -59,6 +59,7 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir().context("making a temporary folder")?;
     let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    data::check_empty(&folder)?;
     let say = |line: String| if args.json { Ok(()) } else { print(line + "\n") };
 
     say(format!("Generating TPC-H lineitem and orders at scale {} as Parquet ...", args.scale))?;

@@ -16,7 +16,7 @@ use self::{files::InspectionOverview, picture::InspectionPicture};
 use crate::{
     failure::usage,
     out::out,
-    rows::{OverwriteMode, RowDestination, open_cache, option, until_stopped},
+    rows::{RowDestination, open_cache, option, until_stopped},
     table,
 };
 
@@ -175,7 +175,7 @@ impl InspectArgs {
     /// Returns the destination of the SVG drawing, if one is requested.
     fn drawing(&self) -> Result<Option<RowDestination>> {
         let Some(path) = &self.svg else { return Ok(None) };
-        let destination = RowDestination::at(path, OverwriteMode::Replace)?;
+        let destination = RowDestination::of_report(path, "svg")?;
         if self.json && matches!(destination, RowDestination::Stdout) {
             return Err(usage("--svg -: --json prints to standard output: name a file for the drawing"));
         }

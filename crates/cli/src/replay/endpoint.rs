@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use object_store::{ClientOptions, ObjectStore, RetryConfig, aws::AmazonS3Builder};
 use stylobate_storage::parse_positive_duration;
 
-use crate::redacted_string::RedactedString;
+use crate::{failure::usage, redacted_string::RedactedString};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct EndpointArgs {
@@ -109,8 +109,12 @@ impl EndpointArgs {
         let mut builder = match (key.map(String::as_str), secret) {
             (None, None) | (Some(""), _) => builder.with_skip_signature(true),
             (Some(key), Some(secret)) => builder.with_access_key_id(key).with_secret_access_key(&secret.0),
-            (Some(_), None) => bail!("{url}: an access key needs its secret: --secret-key"),
-            (None, Some(_)) => bail!("{url}: a secret needs its access key: --access-key"),
+            (Some(_), None) => {
+                return Err(usage(format!("{url}: an access key needs its secret: --secret-key")));
+            }
+            (None, Some(_)) => {
+                return Err(usage(format!("{url}: a secret needs its access key: --access-key")));
+            }
         };
 
         if let Some(token) = self.session_token.as_ref().filter(|_| key == self.access_key.as_ref()) {

@@ -5,7 +5,7 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use object_store::path::Path;
@@ -16,7 +16,7 @@ use super::{
     random::ReplayRng,
     trace::{self, TraceObject},
 };
-use crate::{out::print, table};
+use crate::{failure::usage, out::print, table};
 
 /// The distribution of requests for `--make`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,9 +59,9 @@ pub(super) struct MakeTraceArgs {
 /// Writes a trace and its data, and prints a summary.
 pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
     let MakeTraceArgs { kind, files, requests, skew, seed, scale, .. } = args;
-    let output = args.output.context("--make needs --output DIR")?;
+    let output = args.output.ok_or_else(|| usage("--make needs --output DIR"))?;
     if !(scale.is_finite() && scale > 0.0) {
-        bail!("--scale {scale}: a factor above 0 is needed");
+        return Err(usage(format!("--scale {scale}: a factor above 0 is needed")));
     }
 
     let plan = plan(TraceSpec { kind, files, requests, skew, seed })?;
@@ -69,7 +69,10 @@ pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
     let trace_file = output.join("trace.csv");
     let data_folder = output.join("data");
     if trace_file.exists() && !args.force {
-        bail!("{}: there is a trace already; --force replaces it", trace_file.display());
+        return Err(usage(format!(
+            "{}: there is a trace already; --force replaces it",
+            trace_file.display()
+        )));
     }
 
     fs::create_dir_all(&data_folder).with_context(|| data_folder.display().to_string())?;

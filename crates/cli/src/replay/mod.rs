@@ -13,12 +13,11 @@ mod simulate;
 mod trace;
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -28,7 +27,7 @@ use self::{
     endpoint::EndpointArgs, make::MakeTraceArgs, measure::Measurement, report::ReplayReport,
     simulate::SimulateArgs, trace::ReplayTrace,
 };
-use crate::{out, table};
+use crate::{failure::usage, out, rows::RowDestination, table};
 
 /// Maximum duration of a trace. A longer trace has wrong timestamps.
 const MAX_SPAN: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -88,26 +87,52 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
         return run_blocking(move || make::run(args.make)).await?;
     }
 
+    let reports = ReportFiles::of(&args)?;
     let file = args.trace.clone().context("a trace is needed")?;
     let objects = args.objects.clone().unwrap_or_else(|| file.with_file_name("objects.csv"));
     let trace = ReplayTrace::load(&file, &objects, &args.endpoint.prefix)?;
     if args.simulate.simulate {
         let simulation = simulate::run(&args.simulate, &trace, &objects.display().to_string())?;
-        return print(&simulation.table(), &simulation, args.json.as_deref());
+        return print(&simulation.table(), &simulation, reports.json);
     }
 
-    play_all(&args, &file, &trace).await
+    play_all(&args, &file, &trace, reports).await
+}
+
+/// The files that are written besides the table.
+#[derive(Debug)]
+struct ReportFiles {
+    json: Option<RowDestination>,
+    svg: Option<RowDestination>,
+}
+
+impl ReportFiles {
+    /// Fails, before anything is played, if a file cannot be written or must not be replaced.
+    fn of(args: &ReplayArgs) -> Result<Self> {
+        let at = |path: &Option<PathBuf>, extension: &str| {
+            path.as_ref().map(|path| RowDestination::of_report(path, extension)).transpose()
+        };
+        let json = at(&args.json, "json")?;
+        let svg = at(&args.svg, "svg")?;
+        if matches!(svg, Some(RowDestination::Stdout)) {
+            return Err(usage(
+                "--svg -: the table is printed to standard output: name a file for the drawing",
+            ));
+        }
+        Ok(Self { json, svg })
+    }
 }
 
 /// Plays the trace against each endpoint in turn, and reports the results.
-async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result<()> {
+async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace, reports: ReportFiles) -> Result<()> {
     if !(args.speed.is_finite() && args.speed > 0.0) {
-        bail!("--speed {}: a factor above 0 is needed", args.speed);
+        return Err(usage(format!("--speed {}: a factor above 0 is needed", args.speed)));
     }
 
     let span = play::span(trace, args.speed);
     if span > MAX_SPAN {
-        bail!("{}: playing it would take {} days: use --speed", file.display(), span.as_secs() / 86_400);
+        let days = span.as_secs() / 86_400;
+        return Err(usage(format!("{}: playing it would take {days} days: use --speed", file.display())));
     }
 
     let mut report = ReplayReport::new(file.display().to_string(), args.speed);
@@ -128,10 +153,9 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result
         }
     }
 
-    print(&report.table(), &report, args.json.as_deref())?;
-    if let Some(target) = &args.svg {
-        let picture = picture(args.speed, file, trace, &played);
-        fs::write(target, picture).with_context(|| target.display().to_string())?;
+    print(&report.table(), &report, reports.json)?;
+    if let Some(svg) = reports.svg {
+        svg.write_text(&picture(args.speed, file, trace, &played))?;
     }
 
     report.problem().map_or(Ok(()), |problem| Err(anyhow!(problem)))
@@ -158,19 +182,12 @@ fn picture(speed: f64, file: &Path, trace: &ReplayTrace, played: &[(String, Meas
 }
 
 /// Prints a table, and writes the JSON if requested.
-fn print(table: &str, report: &impl Serialize, json: Option<&Path>) -> Result<()> {
-    let json = json.map(|target| anyhow::Ok((target, serde_json::to_string_pretty(report)?))).transpose()?;
+fn print(table: &str, report: &impl Serialize, json: Option<RowDestination>) -> Result<()> {
+    let Some(json) = json else { return out::print(table) };
+    let text = serde_json::to_string_pretty(report)? + "\n";
     match json {
-        Some((target, json)) if target == Path::new("-") => {
-            eprint!("{table}");
-            out::print(json + "\n")?;
-        }
-        Some((target, json)) => {
-            out::print(table)?;
-            fs::write(target, json + "\n").with_context(|| target.display().to_string())?;
-        }
-        None => out::print(table)?,
+        RowDestination::Stdout => eprint!("{table}"),
+        _ => out::print(table)?,
     }
-
-    Ok(())
+    json.write_text(&text)
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     random::{ReplayRng, ZipfRanks},
     trace::TraceRequest,
 };
+use crate::failure::usage;
 
 /// Default files of the kind `parallel`: 9 small and 10 large.
 const SMALL_FILES: usize = 9;
@@ -68,15 +69,15 @@ pub(super) struct TracePlan {
 /// If the parameters are invalid; the message names the option at fault.
 pub(super) fn plan(spec: TraceSpec) -> Result<TracePlan> {
     if !(spec.skew.is_finite() && spec.skew >= 0.0) {
-        bail!("--skew {}: a number from 0 is needed", spec.skew);
+        return Err(usage(format!("--skew {}: a number from 0 is needed", spec.skew)));
     }
 
     let needed = if matches!(spec.kind, TraceKind::Small | TraceKind::Large) { 1 } else { 2 };
     if spec.files.is_some_and(|files| files < needed) {
-        bail!("--files: this kind of trace needs at least {needed}");
+        return Err(usage(format!("--files: this kind of trace needs at least {needed}")));
     }
     if spec.requests == Some(0) {
-        bail!("--requests: at least 1 is needed");
+        return Err(usage("--requests: at least 1 is needed"));
     }
 
     let random = &mut ReplayRng::of_part(spec.seed, 0);

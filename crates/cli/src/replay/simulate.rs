@@ -1,12 +1,12 @@
 //! Simulates the hit ratios of a trace under each cache policy, without an endpoint.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use stylobate_storage::{Access, ByteSize, HitRatio, simulate};
 
 use super::trace::ReplayTrace;
-use crate::table;
+use crate::{failure::usage, table};
 
 /// Default capacities, as fractions of the working set.
 const SHARES: [f64; 3] = [0.1, 0.5, 2.0];
@@ -60,7 +60,7 @@ struct PolicyResult {
 /// If a requested object has no size, or the page size is zero.
 pub(super) fn run(args: &SimulateArgs, trace: &ReplayTrace, objects: &str) -> Result<CacheSimulation> {
     if args.page_size == Some(ByteSize::ZERO) {
-        bail!("--page-size: a page needs at least one byte");
+        return Err(usage("--page-size: a page needs at least one byte"));
     }
 
     let accesses = accesses(trace, args.page_size.map(ByteSize::as_u64), objects)?;

@@ -71,6 +71,23 @@ impl RowDestination {
         }
     }
 
+    /// Parses the path of a drawing or a report, which replaces an earlier one. Fails also if the path is an existing
+    /// file with another extension, such as the one that is drawn.
+    pub(crate) fn of_report(path: &Path, extension: &str) -> Result<Self> {
+        let destination = Self::at(path, OverwriteMode::Replace)?;
+        if let Self::File { path: target, .. } = &destination
+            && target.exists()
+            && !target.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+        {
+            return Err(usage(format!(
+                "{} exists already and has another extension than .{extension}: give another name",
+                path.display()
+            )));
+        }
+
+        Ok(destination)
+    }
+
     /// Returns true if the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdout) && io::IsTerminal::is_terminal(&io::stdout())
@@ -165,9 +182,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.svg");
         fs::write(&path, "a longer text than the next").unwrap();
-        RowDestination::at(&path, OverwriteMode::Replace).unwrap().write_text("<svg/>").unwrap();
+        RowDestination::of_report(&path, "svg").unwrap().write_text("<svg/>").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "<svg/>");
         assert_eq!(names(folder.path()), ["out.svg"]);
+    }
+
+    #[test]
+    fn a_report_replaces_no_file_of_another_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data.parquet");
+        fs::write(&data, "data").unwrap();
+        let link = folder.path().join("link.svg");
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        for path in [&data, &link] {
+            let error = RowDestination::of_report(path, "svg").unwrap_err().to_string();
+            assert!(error.contains("another extension than .svg"), "{error}");
+        }
+        for path in ["new.svg", "new", "-"] {
+            RowDestination::of_report(&folder.path().join(path), "svg").unwrap();
+        }
+        fs::write(folder.path().join("OLD.SVG"), "").unwrap();
+        RowDestination::of_report(&folder.path().join("OLD.SVG"), "svg").unwrap();
     }
 
     #[test]

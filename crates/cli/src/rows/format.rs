@@ -32,18 +32,18 @@ pub(crate) fn printed_format(path: &Path) -> Result<WriteFormat> {
             Err(usage(format!("{shown}: `stylobate convert` writes Parquet and ORC files")))
         }
         Some(format) => Ok(format),
-        None => Err(unknown_format(path, PRINTED_EXTENSIONS)),
+        None => Err(unknown_format(path, PRINTED_EXTENSIONS, "--format")),
     }
 }
 
-/// Returns the error for a file whose format cannot be determined from its name.
-pub(crate) fn unknown_format(path: &Path, known: &str) -> anyhow::Error {
+/// Returns the error for a file whose format cannot be determined from its name. `option` is the option that names it.
+pub(crate) fn unknown_format(path: &Path, known: &str, option: &str) -> anyhow::Error {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let reason = match extension.as_str() {
         "" => "the name has no extension".to_owned(),
         _ => format!("no format has the extension .{extension}"),
     };
-    usage(format!("{}: {reason}: use {known}, or --to", path.display()))
+    usage(format!("{}: {reason}: use {known}, or {option}", path.display()))
 }
 
 const PRINTED_EXTENSIONS: &str = ".csv, .jsonl, .arrow or .arrows";
@@ -76,7 +76,10 @@ mod tests {
     fn a_name_that_tells_no_format_is_an_error_that_names_those_there_are() {
         for path in ["a.pdf", "a.xlsx", "a", ".csv"] {
             let error = printed_format(Path::new(path)).unwrap_err().to_string();
-            assert!(error.contains(path) && error.contains(".jsonl"), "{error}");
+            assert!(
+                error.contains(path) && error.ends_with(".jsonl, .arrow or .arrows, or --format"),
+                "{error}"
+            );
         }
     }
 }

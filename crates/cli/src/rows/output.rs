@@ -10,7 +10,7 @@ use stylobate_columnar::WriteFormat;
 use stylobate_storage::{Destination, Overwrite as Existing, SinkOptions};
 
 #[cfg(feature = "sql")]
-use super::{ColumnFile, file_options};
+use super::{ColumnFile, file_options, unknown_format};
 use super::{OverwriteMode, RowDestination, RowFormat, printed_format};
 use crate::failure::usage;
 
@@ -29,6 +29,10 @@ pub(crate) struct OutputArgs {
     #[arg(long, requires = "output")]
     force: bool,
 }
+
+/// The extensions that a command may write which also writes Parquet and ORC.
+#[cfg(feature = "sql")]
+const WRITTEN_EXTENSIONS: &str = ".csv, .jsonl, .arrow, .arrows, .parquet or .orc";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OutputFormat {
@@ -65,8 +69,15 @@ impl OutputArgs {
     #[cfg(feature = "sql")]
     pub(crate) fn column_file(&self, store: &[(String, String)]) -> Result<Option<ColumnFile>> {
         let Some(path) = &self.output else { return Ok(None) };
-        let Some(format) = WriteFormat::of_path(path).filter(|format| format.is_columnar()) else {
-            return Ok(None);
+        let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
+        let format = match WriteFormat::of_path(path) {
+            Some(format) if format.is_columnar() => format,
+            None if self.format.is_none()
+                && matches!(RowDestination::at(path, overwrite)?, RowDestination::File { .. }) =>
+            {
+                return Err(unknown_format(path, WRITTEN_EXTENSIONS, "--format"));
+            }
+            _ => return Ok(None),
         };
         if self.format.is_some() {
             return Err(usage(format!(
@@ -75,7 +86,6 @@ impl OutputArgs {
             )));
         }
 
-        let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         let destination = match path.to_str().filter(|path| path.contains("://")) {
             Some(url) => Destination::parse(url, store)?,
             None => match RowDestination::at(path, overwrite)? {

@@ -1,11 +1,13 @@
 //! Requests for rows of files in any format, and the scans planned for them.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{StreamExt, stream::BoxStream};
 use stylobate_columnar::{
     Cache, Error as ColumnarError, Predicate, Scan, ScanRequest, SequentialFormat, SequentialRequest,
-    SequentialScan, Source,
+    SequentialScan, Source, WriteFormat,
 };
 
 use super::source_args::SourceArgs;
@@ -72,7 +74,14 @@ impl RowsRequest {
             return self.plan_sequential(format, cache).await;
         }
 
-        Err(error.into())
+        match &error {
+            ColumnarError::Format { object }
+                if WriteFormat::of_path(Path::new(object)).is_none_or(|named| !named.is_columnar()) =>
+            {
+                Err(anyhow!("{error}: if it is CSV, JSON or Arrow IPC, name the format with --from"))
+            }
+            _ => Err(error.into()),
+        }
     }
 
     async fn plan_sequential(&self, format: SequentialFormat, cache: &Cache) -> Result<RowsScan> {

@@ -57,7 +57,7 @@ Examples:
   A prompt, with history and completion:
     stylobate sql --table t=data.parquet
   On the nodes of a cluster, whose tables are the files of their buckets:
-    stylobate sql --cluster grpc://node-1:8815 \"SELECT count(*) FROM lake.orders\"
+    stylobate sql --cluster grpc://node-1:9002 \"SELECT count(*) FROM lake.orders\"
 
 A path is a file, a folder with all its subfolders, or a pattern with *, ?, [...]
 and **; below s3://, gs://, az:// and http(s):// too. In folders named name=value,
@@ -104,7 +104,7 @@ pub(crate) struct SqlArgs {
     #[arg(long, value_name = "FOLDER")]
     spill: Option<PathBuf>,
 
-    /// Run the statements on the nodes of a cluster: the Flight door of any of them, such as grpc://127.0.0.1:8815
+    /// Run the statements on the nodes of a cluster: the Flight door of any of them, such as grpc://127.0.0.1:9002
     #[arg(long, value_name = "URL", conflicts_with_all = ["table", "threads", "spill"])]
     cluster: Option<String>,
 

@@ -5,7 +5,6 @@ mod screen;
 mod terminal;
 
 use std::{
-    fs,
     io::{self, IsTerminal},
     path::PathBuf,
     time::Duration,
@@ -15,11 +14,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use console::Term;
 use serde_json::Value;
-use stylobate_server::{AdminClient, config::Secret};
+use stylobate_server::AdminClient;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::{figures::NodeFigures, screen::picture, terminal::RawTerminal};
 use crate::{
+    admin_door::{self, read_secret},
     out::{print, print_json},
     rows::until_stopped,
 };
@@ -52,7 +52,7 @@ Exit codes: 2 wrong command line; 1 anything else, such as a node that does not 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArgs {
     /// Admin door of the node
-    #[arg(value_name = "URL", default_value = "http://127.0.0.1:9001")]
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:9001", value_parser = admin_door::url)]
     url: String,
 
     /// A file with the secret of an access key for all buckets, if the node has access keys
@@ -74,14 +74,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<()> {
 }
 
 async fn top(args: &TopArgs) -> Result<()> {
-    let secret = match &args.secret_file {
-        Some(path) => {
-            let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Some(Secret::new(text.trim_end_matches(['\r', '\n'])))
-        }
-        None => None,
-    };
-    let client = AdminClient::new(&args.url, secret);
+    let client = AdminClient::new(&args.url, read_secret(args.secret_file.as_deref())?);
 
     // A node that does not answer the first request is an error; later failures are tolerated, since it may come
     // back.

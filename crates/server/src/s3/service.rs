@@ -380,6 +380,9 @@ impl S3DoorInner {
         let mut query = QueryParameters::of(&parts.uri);
         let caller = authenticate(&parts, &query, &self.node.keys(), Utc::now())?;
         take_headers(&mut query, &mut parts.headers);
+        if let Some(signed) = caller.payload.as_deref().and_then(|payload| payload.parse().ok()) {
+            parts.headers.insert(CONTENT_SHA256, signed);
+        }
         escape_copy_source(&mut parts.headers);
         let operation = S3Operation::of(&parts.method, target, &query, &parts.headers)?;
         note_operation(operation.name);

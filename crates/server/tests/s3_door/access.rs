@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::Method;
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path, signer::Signer};
 
-use crate::client::{Setup, TestNode, sign};
+use crate::client::{Setup, TestNode, sign, sign_streaming};
 
 /// Starts a node with two buckets, each containing an object `a`, with a key that reads one bucket, a key that writes
 /// the other, and a key for everything.
@@ -181,6 +181,17 @@ async fn a_signed_url_cannot_be_made_into_a_copy() {
     let mut headers: Vec<_> = signed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     headers.push(("x-amz-copy-source", "/pond/a"));
     assert_eq!(node.send("PUT", "/lake/new", &headers, b"").await.code(), "AccessDenied");
+}
+
+#[tokio::test]
+async fn a_body_is_refused_that_the_signature_does_not_cover() {
+    let (node, lake) = guarded().await;
+    // Without x-amz-content-sha256, the signature covers an empty body.
+    let signed = sign_streaming(&node.address.to_string(), "admin", "PUT", "/lake/new", &[]);
+    let headers: Vec<_> = signed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let answer = node.send("PUT", "/lake/new", &headers, b"another body").await;
+    assert_eq!((answer.status, answer.code()), (400, "XAmzContentSHA256Mismatch"), "{}", answer.body);
+    assert!(lake.head(&Path::from("new")).await.is_err());
 }
 
 #[tokio::test]

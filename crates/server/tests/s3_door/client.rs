@@ -206,7 +206,7 @@ pub(crate) fn sign(
 }
 
 /// Returns the headers of a request signed by the key `id` with an unsigned body. x-amz-content-sha256 is then a
-/// keyword, which object_store's signer does not support, so this function implements Signature Version 4.
+/// keyword or missing, which object_store's signer does not support, so this function implements Signature Version 4.
 pub(crate) fn sign_streaming(
     host: &str,
     id: &str,
@@ -224,7 +224,8 @@ pub(crate) fn sign_streaming(
     all.sort();
     let canonical: String = all.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
     let names = all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(";");
-    let body = &all.iter().find(|(name, _)| name == "x-amz-content-sha256").unwrap().1;
+    let body = all.iter().find(|(name, _)| name == "x-amz-content-sha256");
+    let body = body.map_or_else(|| hex(&Sha256::checksum(b"")), |(_, body)| body.clone());
     let request = format!("{method}\n{path}\n\n{canonical}\n{names}\n{body}");
     let scope = format!("{day}/us-east-1/s3/aws4_request");
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::checksum(request.as_bytes())));

@@ -15,7 +15,7 @@ use super::location::GraphLocationArgs;
 use crate::{
     failure::usage,
     out::{print, print_json},
-    rows::{OverwriteMode, RowDestination, until_stopped},
+    rows::{RowDestination, until_stopped},
 };
 
 const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ impl InfoArgs {
             return Err(usage("--svg draws degrees: leave out --degrees=never"));
         }
 
-        let destination = RowDestination::at(path, OverwriteMode::Replace)?;
+        let destination = RowDestination::of_report(path, "svg")?;
         if self.json && matches!(destination, RowDestination::Stdout) {
             return Err(usage("--svg -: --json prints to standard output: name a file for the drawing"));
         }

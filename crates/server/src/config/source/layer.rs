@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use stylobate_storage::nearest_name;
+
 use crate::{
     Result,
     config::{
@@ -74,8 +76,13 @@ impl Layer {
             let Some(own) = name.strip_prefix("STYLOBATE_") else { continue };
             let is_setting = Setting::ALL.iter().any(|setting| setting.env() == name);
             if !is_setting && !OTHERS.contains(&own) && !is_of_kubernetes(own) && !also_known(&name) {
-                return Provenance::Env(name.clone())
-                    .error("there is no such variable: stylobate serve --help names those that are read");
+                let nearest =
+                    nearest_name(own, Setting::ALL.iter().map(|setting| setting.name()).chain(OTHERS));
+                let hint = match nearest {
+                    Some(nearest) => format!("did you mean STYLOBATE_{}?", nearest.to_ascii_uppercase()),
+                    None => "a flag such as --page-size has the variable STYLOBATE_PAGE_SIZE".to_owned(),
+                };
+                return Provenance::Env(name.clone()).error(format!("there is no such variable; {hint}"));
             }
         }
         Ok(())
@@ -161,6 +168,8 @@ mod tests {
             let error = check(name).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("no such variable"), "{error}");
         }
+        let error = check("STYLOBATE_MEMROY").unwrap_err().to_string();
+        assert!(error.ends_with("did you mean STYLOBATE_MEMORY?"), "{error}");
     }
 
     #[test]

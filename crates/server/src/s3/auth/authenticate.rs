@@ -69,6 +69,9 @@ pub(crate) struct Caller {
     pub(crate) access_key: Option<String>,
     /// Verifier of the body's chunks, if they are signed.
     pub(crate) chunks: Option<ChunkSignatures>,
+    /// The value of x-amz-content-sha256 that the signature covers; `None` if it covers none. It replaces that of the
+    /// header, which need not be signed.
+    pub(crate) payload: Option<String>,
 }
 
 /// Verifies the signature of a request against the keys of the node. A node without keys admits anyone.
@@ -99,7 +102,8 @@ pub(crate) fn authenticate(
         ChunkSignatures::new(key, time, scope, signature.value.clone(), has_trailers)
     });
 
-    Ok(Caller { access_key: Some(signature.scope.access_key), chunks })
+    let payload = Some(signature.payload).filter(|payload| payload != UNSIGNED_PAYLOAD);
+    Ok(Caller { access_key: Some(signature.scope.access_key), chunks, payload })
 }
 
 /// An access key id and the scope of its signature.
@@ -284,7 +288,7 @@ impl ClaimedSignature {
 
         let is_signed =
             |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
-        // The body's hash need not be covered, since the body is compared with it.
+        // The body's hash need not be covered: the signature has a hash of its own, which the body is compared with.
         let needs_cover = |name: &str| name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
         match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name))
         {

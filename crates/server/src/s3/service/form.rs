@@ -93,7 +93,7 @@ impl S3DoorInner {
         rights.check_key(bucket_name, &form.key, Action::Write)?;
         let bucket = self.node.bucket(bucket_name).ok_or_else(error::no_such_bucket)?;
 
-        let caller = Caller { access_key, chunks: None };
+        let caller = Caller { access_key, ..Caller::default() };
         if let Some(endpoint) = bucket.reader.origin().s3() {
             let target = &named.target;
             let method = http::Method::POST;

@@ -78,9 +78,12 @@ impl Signer {
 
     /// Signs all headers of the request, and adds the signature as a header.
     pub(in crate::s3) fn sign(&self, request: RequestDraft) -> RequestDraft {
-        let request = request
-            .with_header("x-amz-content-sha256", &self.payload)
-            .with_header("x-amz-date", &self.stamp());
+        self.sign_without_hash(request.with_header("x-amz-content-sha256", &self.payload))
+    }
+
+    /// Signs all headers of the request, without adding the payload to them.
+    pub(in crate::s3) fn sign_without_hash(&self, request: RequestDraft) -> RequestDraft {
+        let request = request.with_header("x-amz-date", &self.stamp());
         let names = signed_names(&request);
         let signature = self.signature(&request, &names, &self.payload);
         let credential = format!("{}/{}", self.access_key, self.scope());
@@ -89,7 +92,7 @@ impl Signer {
         request.with_header("authorization", &value)
     }
 
-    /// Signs all headers of the request, and adds the signature to the query.
+    /// Signs all headers of the request, and adds the signature to the query. The payload is that of the query.
     pub(in crate::s3) fn presign(&self, mut request: RequestDraft, expires: u64) -> RequestDraft {
         let names = signed_names(&request);
         let credential = format!("{}/{}", self.access_key, self.scope());
@@ -103,7 +106,9 @@ impl Signer {
 
         request.query.extend(parameters.map(|(name, value)| (name.to_owned(), value)));
         request.query.sort();
-        let signature = self.signature(&request, &names, "UNSIGNED-PAYLOAD");
+        let payload = request.query.iter().find(|(name, _)| name == "X-Amz-Content-Sha256");
+        let payload = payload.map_or("UNSIGNED-PAYLOAD", |(_, hash)| hash);
+        let signature = self.signature(&request, &names, payload);
         request.query.push(("X-Amz-Signature".into(), signature));
         request
     }

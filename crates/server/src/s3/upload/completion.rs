@@ -157,16 +157,22 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
 #[derive(Debug, Default)]
 pub(crate) struct CompletedUploads {
     answers: Mutex<VecDeque<(CompletedUploadKey, CompleteMultipartUploadOutput)>>,
-    /// A lock for each upload that is being completed.
-    turns: Mutex<Vec<(CompletedUploadKey, Weak<tokio::sync::Mutex<()>>)>>,
+    /// A lock for each upload that is being completed or aborted.
+    turns: Mutex<Vec<(UploadKey, Weak<tokio::sync::Mutex<()>>)>>,
+}
+
+/// Identifies an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UploadKey {
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+    pub(crate) id: String,
 }
 
 /// Identifies a completed upload together with its list of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletedUploadKey {
-    pub(crate) bucket: String,
-    pub(crate) key: String,
-    pub(crate) id: String,
+    pub(crate) upload: UploadKey,
     pub(crate) parts: [u8; 32],
 }
 
@@ -182,16 +188,16 @@ pub(crate) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
 }
 
 impl CompletedUploads {
-    /// Waits until no other request completes the upload.
-    pub(crate) async fn turn(&self, name: &CompletedUploadKey) -> OwnedMutexGuard<()> {
+    /// Waits until no other request completes or aborts the upload.
+    pub(crate) async fn turn(&self, upload: &UploadKey) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.turns.lock();
             turns.retain(|(_, turn)| turn.strong_count() > 0);
             let running =
-                turns.iter().find(|(running, _)| running == name).and_then(|(_, turn)| turn.upgrade());
+                turns.iter().find(|(running, _)| running == upload).and_then(|(_, turn)| turn.upgrade());
             running.unwrap_or_else(|| {
                 let turn = Arc::default();
-                turns.push((name.clone(), Arc::downgrade(&turn)));
+                turns.push((upload.clone(), Arc::downgrade(&turn)));
                 turn
             })
         };

@@ -24,7 +24,7 @@ use super::checksum::BodyVerifier;
 use crate::s3::{
     upload::{
         kept::{FULL_OBJECT, keep_checksums, keep_etag},
-        upload_buffer::{MIB, MIN_PART, PartBuffer, UploadMemory},
+        upload_buffer::{MIB, MIN_PART, PartBuffer, UploadMemory, UploadPermit},
     },
     wire::error,
 };
@@ -204,7 +204,7 @@ pub(crate) async fn store(
 
     let sizing = PartSizing::within(memory.share());
     let small = incoming.length.filter(|length| *length <= limit);
-    let _memory = memory.take(small.unwrap_or(sizing.memory_bytes)).await?;
+    let permit = memory.take(small.unwrap_or(sizing.memory_bytes)).await?;
     let buffered = incoming.buffer_until(small.unwrap_or(sizing.buffer_bytes)).await?;
     if !incoming.ended {
         if conditional {
@@ -217,21 +217,29 @@ pub(crate) async fn store(
         return send_in_parts(upload, incoming, buffered, sizing).await;
     }
 
-    put_whole(reader, path, incoming, buffered, options).await
+    put_whole(reader, path, incoming, (buffered, permit), options).await
 }
 
+/// Puts the bytes in one request, and holds their memory until the origin has answered: the request goes on if the
+/// client disconnects.
 async fn put_whole(
     reader: &ReadThrough,
     path: &Path,
     mut incoming: UploadBody,
-    mut buffered: PartBuffer,
+    (mut buffered, permit): (PartBuffer, UploadPermit),
     options: PutOptions,
 ) -> S3Result<StoredObject> {
     let checksum = incoming.verify()?;
     let reader = reader.clone();
     let path = path.clone();
     let payload = buffered.take(u64::MAX);
-    let result = run_detached(async move { reader.put_opts(&path, payload, options).await }).await?;
+    let put = async move {
+        let outcome = reader.put_opts(&path, payload, options).await;
+        drop(permit);
+        outcome
+    };
+
+    let result = run_detached(put).await?;
     Ok(StoredObject { result, checksum })
 }
 
@@ -380,6 +388,15 @@ impl Drop for AbortOnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use object_store::{
+        ObjectStoreExt,
+        memory::InMemory,
+        throttle::{ThrottleConfig, ThrottledStore},
+    };
+    use stylobate_storage::{CacheOptions, ConsistencyRules, Holder, Origin, PageCache, ReadOptions};
+
     use super::*;
 
     #[test]
@@ -403,5 +420,36 @@ mod tests {
         (incoming.body, incoming.idle_timeout) = (body.boxed(), Duration::from_millis(10));
         let failed = incoming.into_verified_payload(2).await.err().unwrap();
         assert_eq!(failed.code().as_str(), "RequestTimeout");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_put_whose_client_left_holds_its_memory_until_the_origin_has_answered() {
+        let objects = Arc::new(InMemory::new());
+        let wait_put_per_call = Duration::from_secs(1);
+        let config = ThrottleConfig { wait_put_per_call, ..ThrottleConfig::default() };
+        let origin = Origin::new("test", Arc::new(ThrottledStore::new(objects.clone(), config)));
+        let cache = PageCache::open(CacheOptions::new(ByteSize::mib(64)).with_uploads()).await.unwrap();
+        let budget = cache.budget().clone();
+        let memory = UploadMemory::beside(&cache);
+        let reader = ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default());
+
+        let path = Path::from("a");
+        let length = Some(MIB as i64);
+        let mut incoming = UploadBody::from_request(None, length, BodyVerifier::default()).unwrap();
+        incoming.body = futures::stream::iter([Ok(Bytes::from(vec![7_u8; MIB as usize]))]).boxed();
+        let mut put = Box::pin(store(&memory, &reader, &path, incoming, PutOptions::default()));
+        assert!(futures::poll!(put.as_mut()).is_pending());
+        drop(put);
+
+        // The clock stands still as long as a task is ready, so the origin is still waiting.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(budget.held_by(Holder::Uploads), MIB);
+        assert!(objects.head(&path).await.is_err());
+
+        tokio::time::sleep(wait_put_per_call * 2).await;
+        assert_eq!(objects.head(&path).await.unwrap().size, MIB);
+        assert_eq!(budget.held_by(Holder::Uploads), 0);
     }
 }

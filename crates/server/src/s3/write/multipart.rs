@@ -1,8 +1,10 @@
 //! Multipart uploads: create, upload, copy into, complete, abort.
 
+use std::time::Duration;
+
 use object_store::path::Path;
 use s3s::{
-    S3Request, S3Response, S3Result,
+    S3Error, S3Request, S3Response, S3Result,
     dto::{
         AbortMultipartUploadInput, AbortMultipartUploadOutput, Checksum, CompleteMultipartUploadInput,
         CompleteMultipartUploadOutput, CompletedPart, CopyPartResult, CreateMultipartUploadInput,
@@ -11,7 +13,8 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::{Completion, KeptHeaders, ReadThrough, traced};
+use stylobate_storage::{ByteSize, Completion, KeptHeaders, ReadThrough, traced};
+use tokio::task::JoinError;
 
 use super::{
     checksum::{BodyVerifier, ClaimedChecksums},
@@ -29,7 +32,7 @@ use crate::s3::{
         range::RequestedRange,
     },
     upload::{
-        completion::{CompletedUploadKey, etag_of_parts, full_checksum, hash_of_parts},
+        completion::{CompletedUploadKey, UploadKey, etag_of_parts, full_checksum, hash_of_parts},
         kept::keep_etag,
     },
     wire::{attributes::DescriptiveHeaders, error, etag},
@@ -40,6 +43,10 @@ const MIN_PART_SIZE: u64 = 5 << 20;
 
 /// Maximum parts of an upload, as in S3.
 const MAX_PARTS: i32 = 10_000;
+
+/// Time after which the answer to a running completion begins. From then on, the answer sends whitespace until the
+/// outcome is known, as in S3: clients give up if they receive nothing, commonly after 60 seconds.
+const MAX_SILENCE: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(5) };
 
 pub(crate) async fn create(
     door: &S3Backend,
@@ -161,19 +168,16 @@ pub(crate) async fn complete(
 
     let listed = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone());
     let parts = parts(listed.unwrap_or_default())?;
-    let name = CompletedUploadKey {
-        bucket: input.bucket.clone(),
-        key: input.key.clone(),
-        id: input.upload_id.clone(),
-        parts: hash_of_parts(&parts),
-    };
+    let upload =
+        UploadKey { bucket: input.bucket.clone(), key: input.key.clone(), id: input.upload_id.clone() };
+    let name = CompletedUploadKey { upload: upload.clone(), parts: hash_of_parts(&parts) };
 
     // Goes on if the client disconnects: the cache must be invalidated once the object exists, and a client that
     // stopped waiting repeats the request.
     let door = door.clone();
     let reader = bucket.reader.clone();
-    let completing = tokio::spawn(traced(async move {
-        let _turn = door.completed.turn(&name).await;
+    let mut completing = tokio::spawn(traced(async move {
+        let _turn = door.completed.turn(&name.upload).await;
         match join(&door, &reader, &path, input, parts).await {
             Ok(answer) => {
                 door.completed.note(name, &answer);
@@ -183,7 +187,27 @@ pub(crate) async fn complete(
             Err(failed) => door.completed.answer(&name).ok_or(failed),
         }
     }));
-    completing.await.map_err(|_| s3_error!(InternalError))?.map(S3Response::new)
+
+    if let Ok(joined) = tokio::time::timeout(MAX_SILENCE, &mut completing).await {
+        return outcome(joined).map(S3Response::new);
+    }
+    let late = async move {
+        let completed = outcome(completing.await);
+        if let Err(failed) = &completed {
+            let UploadKey { bucket, key, .. } = &upload;
+            let code = failed.code().as_str();
+            tracing::info!(bucket, key, code, "upload not completed");
+        }
+        completed
+    };
+    Ok(S3Response::new(CompleteMultipartUploadOutput { future: Some(Box::pin(late)), ..Default::default() }))
+}
+
+/// Returns the answer of the task that completes an upload.
+fn outcome(
+    joined: Result<S3Result<CompleteMultipartUploadOutput>, JoinError>,
+) -> S3Result<CompleteMultipartUploadOutput> {
+    joined.unwrap_or_else(|_| Err(s3_error!(InternalError)))
 }
 
 /// Joins the parts of an upload.
@@ -203,7 +227,14 @@ async fn join(
         }
     }
 
-    let memory = door.memory.take(reader.completion_memory_bytes(&input.upload_id)).await?;
+    let needed = reader.completion_memory_bytes(path, &input.upload_id, &parts).await;
+    let needed = needed.map_err(|failed| error::from_storage(&failed))?;
+    let limit = door.memory.max_upload_bytes();
+    if needed > limit {
+        return Err(large_upload(needed, limit));
+    }
+
+    let memory = door.memory.take(needed).await?;
     let result = reader.complete_upload(path, &input.upload_id, &parts, completion).await;
     drop(memory);
     let result = result.map_err(|failed| error::from_storage(&failed))?;
@@ -221,6 +252,15 @@ async fn join(
     })
 }
 
+fn large_upload(needed: u64, limit: u64) -> S3Error {
+    let needed = ByteSize::bytes(needed);
+    let limit = ByteSize::bytes(limit);
+    s3_error!(
+        EntityTooLarge,
+        "joining these parts takes {needed} of memory, and an upload may hold {limit}: give the node more memory"
+    )
+}
+
 pub(crate) async fn abort(
     door: &S3Backend,
     input: AbortMultipartUploadInput,
@@ -231,7 +271,10 @@ pub(crate) async fn abort(
         return Err(s3_error!(NotImplemented, "uploads cannot be aborted on a condition"));
     }
 
-    let aborted = bucket.reader.abort_upload(&path, &input.upload_id).await;
+    // Parts that are being joined must not be removed: once joined, the upload no longer exists.
+    let upload = UploadKey { bucket: input.bucket, key: input.key, id: input.upload_id };
+    let _turn = door.completed.turn(&upload).await;
+    let aborted = bucket.reader.abort_upload(&path, &upload.id).await;
     aborted.map_err(|failed| error::from_storage(&failed))?;
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
 }
@@ -266,9 +309,95 @@ fn parts(completed: Vec<CompletedPart>) -> S3Result<Vec<(u32, String)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{net::SocketAddr, sync::Arc};
+
+    use object_store::{
+        ObjectStoreExt,
+        memory::InMemory,
+        throttle::{ThrottleConfig, ThrottledStore},
+    };
     use s3s::dto;
+    use stylobate_storage::Origin;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
 
     use super::*;
+    use crate::{
+        Doors, Node,
+        config::{BucketConfig, NodeConfig},
+    };
+
+    /// Starts a node without keys over one bucket `lake`, and returns the address of its S3 door.
+    async fn serve(origin: Origin) -> SocketAddr {
+        let mut config = NodeConfig::default();
+        config.settings.memory = ByteSize::mib(64);
+        config.settings.listen.set_port(0);
+        config.settings.admin.set_port(0);
+        config.settings.flight = None;
+        config.buckets.push(BucketConfig::new("lake", "memory:///"));
+
+        let doors = Doors::bind(&config).await.unwrap();
+        let address = doors.s3_address();
+        let node = Node::open_over(&config, vec![origin]).await.unwrap();
+        tokio::spawn(doors.serve(node, std::future::pending()));
+        address
+    }
+
+    /// Sends a request, and returns the connection on which the node answers.
+    async fn ask(address: SocketAddr, method: &str, target: &str, body: &str) -> TcpStream {
+        let length = body.len();
+        let head = format!("host: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n");
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("{method} {target} HTTP/1.1\r\n{head}\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// Reads until the node closes the connection.
+    async fn rest_of(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    /// Returns the text between two others.
+    fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+        text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).unwrap().0
+    }
+
+    /// Clients with a read timeout gave up on a long join, and their abort removed the parts during it.
+    #[tokio::test]
+    async fn a_long_completion_answers_before_its_end_and_no_abort_disturbs_it() {
+        let objects = Arc::new(InMemory::new());
+        let store = Arc::new(ThrottledStore::new(objects.clone(), ThrottleConfig::default()));
+        let address = serve(Origin::new("lake", store.clone())).await;
+
+        let created = rest_of(ask(address, "POST", "/lake/a?uploads", "").await).await;
+        let id = between(&created, "<UploadId>", "</UploadId>");
+        let sent = ask(address, "PUT", &format!("/lake/a?partNumber=1&uploadId={id}"), "data").await;
+        let sent = rest_of(sent).await.to_ascii_lowercase();
+        let etag = between(&sent, "etag: ", "\r\n");
+        let xml = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+             </CompleteMultipartUpload>"
+        );
+
+        store.config_mut(|config| config.wait_get_per_call = Duration::from_secs(1));
+        let target = format!("/lake/a?uploadId={id}");
+        let mut completing = ask(address, "POST", &target, &xml).await;
+        let mut status = [0; 12];
+        completing.read_exact(&mut status).await.unwrap();
+        assert_eq!(&status, b"HTTP/1.1 200");
+
+        let aborting = ask(address, "DELETE", &target, "").await;
+        let (completed, aborted) = tokio::join!(rest_of(completing), rest_of(aborting));
+        assert!(completed.contains("\r\n1\r\n \r\n"), "no whitespace: {completed}");
+        assert!(completed.contains("<CompleteMultipartUploadResult"), "{completed}");
+        assert!(aborted.contains("<Code>NoSuchUpload</Code>"), "{aborted}");
+        assert_eq!(objects.get(&Path::from("a")).await.unwrap().bytes().await.unwrap(), "data");
+    }
 
     fn part(number: i32) -> CompletedPart {
         CompletedPart {

@@ -187,8 +187,32 @@ fn a_get_may_leave_out_the_hash_of_its_body() {
     let now = Utc::now();
     let mut signer = Signer::new("me", now);
     signer.payload = EMPTY_SHA256.into();
-    let request = signer.sign(RequestDraft::get("/b/k"));
+    let request = signer.sign_without_hash(RequestDraft::get("/b/k"));
     assert!(verify(&request.into_parts().unwrap(), &keys("me", "secret of me"), now).is_ok());
+}
+
+#[test]
+fn the_payload_is_the_one_that_is_signed_whatever_the_header_says() {
+    let now = Utc::now();
+    let ours = keys("me", "secret of me");
+    let payload = |request: RequestDraft| verify(&request.into_parts().unwrap(), &ours, now).unwrap().payload;
+    let mut draft = RequestDraft::get("/b/k");
+    draft.method = "PUT";
+
+    let hash = "0".repeat(64);
+    let mut pinned = draft.clone();
+    pinned.query.push(("X-Amz-Content-Sha256".into(), hash.clone()));
+    let pinned = Signer::new("me", now).presign(pinned, 60);
+    assert_eq!(payload(pinned.clone()).as_ref(), Some(&hash));
+    assert_eq!(payload(pinned.with_header("x-amz-content-sha256", "UNSIGNED-PAYLOAD")), Some(hash));
+
+    let open = Signer::new("me", now).presign(draft.clone(), 60);
+    assert_eq!(payload(open), None);
+
+    // A request without the header has an empty body.
+    let mut signer = Signer::new("me", now);
+    signer.payload = EMPTY_SHA256.into();
+    assert_eq!(payload(signer.sign_without_hash(draft)).as_deref(), Some(EMPTY_SHA256));
 }
 
 #[test]
