@@ -143,7 +143,8 @@ def generate_tpch(
         row_group_size: Maximum rows per row group of Parquet files. Default: 1,048,576.
         sink: Writer of local files: `"auto"`, `"thread"`, `"io_uring"` or `"io_uring_direct"`. Default: `"auto"`.
         durability: `"fsync"`: files survive a power loss; `"none"`: only the end of the process. Default: `"fsync"`.
-        overwrite: Whether to start over and replace existing files. Default: False.
+        overwrite: Whether to start over and replace existing files. Those of the same tables that only the old manifest
+            lists are removed at the end. Default: False.
         threads: Number of threads that generate rows, and of threads that encode them. Default: one per core.
         storage_options: Options of the store, as for `scan`.
         progress: Function that is called periodically and at the end with the rows and bytes so far. An exception in it

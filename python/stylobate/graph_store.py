@@ -233,7 +233,7 @@ class GraphStore:
         """Removes old versions, and files that no version references.
 
         The latest version and the snapshots that this store object holds are always retained. Snapshots in other
-        processes are safe while they are younger than `older_than`.
+        processes are safe until their version has been superseded for `older_than`.
 
         Args:
             older_than: Minimum age of removed versions, as a timedelta or in seconds; at least one hour. Default: 7

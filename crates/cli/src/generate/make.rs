@@ -140,7 +140,7 @@ pub(super) struct GenerateTableArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     option: Vec<(String, String)>,
 
-    /// Start over, and replace existing files
+    /// Start over, and replace existing files; those of the same tables that only the old manifest lists are removed
     #[arg(long)]
     force: bool,
 

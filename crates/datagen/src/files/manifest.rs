@@ -94,6 +94,8 @@ impl Manifest {
                 manifest.superseded.dedup();
             }
             Ok(None) | Err(Error::Manifest { .. }) => {}
+            // A writer without the right to read or list cannot know.
+            Err(Error::Storage(error)) if is_refused(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(manifest)
@@ -205,6 +207,14 @@ pub(crate) struct PlannedTableFile {
     pub(crate) part: Part,
     /// Path relative to the folder of the manifest.
     pub(crate) path: String,
+}
+
+/// Returns whether a store refused a request for lack of rights.
+fn is_refused(error: &StorageError) -> bool {
+    use object_store::Error;
+
+    let StorageError::Origin { source, .. } = error else { return false };
+    matches!(**source, Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
 }
 
 /// Returns the table of a file with such a path as runs write: `orders.parquet`, or `orders/orders.2.parquet` for part 2.

@@ -333,7 +333,11 @@ impl RangeReader {
         let source = *source;
         let requests = &self.fetcher.requests;
         let next = async { stream.next().await.transpose() };
-        let next = requests.with_deadline(&self.object.known.path, &requests.retry_state(), next).await;
+        let next = match source {
+            // Answers of peers have a limit of their own, after which another source continues.
+            ByteSource::Peer => next.await,
+            _ => requests.with_deadline(&self.object.known.path, &requests.retry_state(), next).await,
+        };
         match next {
             Ok(Some(bytes)) => {
                 self.count(source, bytes.len());

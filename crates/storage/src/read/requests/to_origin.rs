@@ -127,10 +127,13 @@ impl RequestSender {
 
     /// Requests one byte by GET from a server that refuses HEAD, for example for a URL that was signed for GET.
     async fn first_byte(&self, path: &Path) -> Result<GetResult> {
-        match self.get(path, &GetOptions::new().with_range(Some(0..1))).await {
-            // An empty object has no such byte.
-            Err(Error::Origin { .. }) => self.get(path, &GetOptions::new()).await,
-            answer => answer,
+        let refused = match self.get(path, &GetOptions::new().with_range(Some(0..1))).await {
+            Err(error) if has_no_byte(&error) => error,
+            answer => return answer,
+        };
+        match self.get(path, &GetOptions::new()).await {
+            Ok(answer) if answer.meta.size == 0 => Ok(answer),
+            _ => Err(refused),
         }
     }
 
@@ -194,6 +197,13 @@ impl RequestSender {
             && answer.range == range;
         if same { Ok(answer) } else { Err(self.changed(object)) }
     }
+}
+
+/// Returns whether the error may be that of a request for the first byte of an empty object: object_store does not tell
+/// it from other failures.
+fn has_no_byte(error: &Error) -> bool {
+    let Error::Origin { source, .. } = error else { return false };
+    matches!(**source, object_store::Error::Generic { .. } | object_store::Error::NotSupported { .. })
 }
 
 /// Returns whether the error means that the server refuses this kind of request.
