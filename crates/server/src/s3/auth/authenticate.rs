@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use hmac::Mac;
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{AUTHORIZATION, DATE, HOST},
+    header::{AUTHORIZATION, CONTENT_LENGTH, DATE, HOST, TRANSFER_ENCODING},
     request::Parts,
 };
 use s3s::{S3Error, S3Result, s3_error};
@@ -104,6 +104,11 @@ pub(crate) fn authenticate(
 
     let payload = Some(signature.payload).filter(|payload| payload != UNSIGNED_PAYLOAD);
     Ok(Caller { access_key: Some(signature.scope.access_key), chunks, payload })
+}
+
+/// Returns whether the head of a request announces a body that is not empty.
+fn has_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0")
 }
 
 /// An access key id and the scope of its signature.
@@ -205,11 +210,22 @@ impl ClaimedSignature {
         if (now - signed).abs() > TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
             return Err(skewed(&time, now));
         }
+        let payload = match text_of(headers, &CONTENT_SHA256) {
+            Some(payload) => payload,
+            None if has_body(headers) => {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "Missing required header for this request: x-amz-content-sha256. Its value is the SHA-256 of the body, or UNSIGNED-PAYLOAD; curl: -H 'x-amz-content-sha256: UNSIGNED-PAYLOAD'."
+                ));
+            }
+            None => EMPTY_SHA256.to_owned(),
+        };
+
         Ok(Self {
             scope,
             time,
             signed_headers: field("SignedHeaders")?.split(';').map(str::to_owned).collect(),
-            payload: text_of(headers, &CONTENT_SHA256).unwrap_or_else(|| EMPTY_SHA256.to_owned()),
+            payload,
             value: field("Signature")?.to_owned(),
         })
     }

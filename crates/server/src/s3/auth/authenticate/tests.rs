@@ -212,7 +212,11 @@ fn the_payload_is_the_one_that_is_signed_whatever_the_header_says() {
     // A request without the header has an empty body.
     let mut signer = Signer::new("me", now);
     signer.payload = EMPTY_SHA256.into();
-    assert_eq!(payload(signer.sign_without_hash(draft)).as_deref(), Some(EMPTY_SHA256));
+    assert_eq!(payload(signer.sign_without_hash(draft.clone())).as_deref(), Some(EMPTY_SHA256));
+    let with_body = signer.sign_without_hash(draft.with_header("content-length", "5")).into_parts().unwrap();
+    let error = verify(&with_body, &ours, now).err().unwrap();
+    assert_eq!(error.code().as_str(), "InvalidRequest");
+    assert!(error.message().unwrap().contains("x-amz-content-sha256"));
 }
 
 #[test]
