@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_server::{
     Doors, Node, ServerError,
-    config::{BucketConfig, Layer, Layers, NodeConfig, check_bucket_name, name_of_url},
+    config::{BucketConfig, Layer, Layers, NodeConfig, Provenance, check_bucket_name, name_of_url},
 };
 use stylobate_storage::without_credentials;
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -105,10 +105,7 @@ fn configuration(
 
     let mut node = match config {
         Some(path) => {
-            let mut layers = Layers {
-                file: Layer::file(&PathBuf::from(text(path)?)).or_raise(path.py())?,
-                ..Layers::default()
-            };
+            let mut layers = Layers { file: config_file(path)?, ..Layers::default() };
 
             for bucket in &buckets {
                 layers.flags = layers.flags.with_origin(&format!("{}={}", bucket.name, bucket.url));
@@ -123,6 +120,17 @@ fn configuration(
     node.buckets.extend(buckets);
 
     Ok(node)
+}
+
+/// Reads the configuration file that the argument `config` names.
+fn config_file(path: &Bound<'_, PyAny>) -> PyResult<Layer> {
+    let layer = Layer::file(&PathBuf::from(text(path)?));
+    // A file that cannot be read is blamed on the flag of the command that names it.
+    if let Err(ServerError::Config { at: Provenance::Flag(_), what }) = &layer {
+        return Err(ErrorClass::Config.error(path.py(), format!("config: {what}")));
+    }
+
+    layer.or_raise(path.py())
 }
 
 impl CloseAtExit for ClosableNode {

@@ -71,8 +71,8 @@ class GraphStore:
             schema: Types of the graph. `"vertices"` maps each vertex type to its `key`, a property of type `int32`,
                 `int64` or `string`, and its `properties` by name and type, including the key. `"edges"` maps each
                 `(source, edge, destination)` to its properties by name and type. Types are `bool`, `int32`, `int64`,
-                `float`, `double`, `string`, `date`, `timestamp` (in milliseconds) and `list<…>`. Default: no types;
-                `load` creates them from the data.
+                `float`, `double`, `string`, `date`, `timestamp` (in milliseconds), and `list<…>` of numbers or of
+                strings. Default: no types; `load` creates them from the data.
             cache: Cache of decoded columns. Default: `default_cache()`.
             inline_limit: Maximum total bytes of the batches of a commit that are stored inline in its log record.
                 Default: 64 KiB.
@@ -87,6 +87,7 @@ class GraphStore:
         Raises:
             AlreadyExistsError: A store already exists at `url`.
             SchemaError: The schema is invalid.
+            UnsupportedError: GraphAr cannot represent a type or a name, such as `list<date>`.
         """
         given: dict[str, Any] = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size}
         given |= {"edge_chunk_size": edge_chunk_size, "memory": memory, "temporary_folder": temporary_folder}

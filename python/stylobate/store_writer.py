@@ -113,6 +113,10 @@ class StoreWriter:
         Adds types, as given to `GraphStore.create`, and properties of existing types. Existing vertices and edges have
         null for a new property.
 
+        Raises:
+            SchemaError: The change is invalid. Nothing was changed.
+            UnsupportedError: GraphAr cannot represent a type or a name, such as `list<date>`. Nothing was changed.
+
         >>> import stylobate as st
         >>> store = st.GraphStore.open("network")
         >>> with store.writer() as writer:

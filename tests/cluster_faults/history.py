@@ -128,6 +128,7 @@ class History:
             result.wrong.append(f"{what} are of version {version}, which the origin did not have yet")
             return
         states = self.states[key]
+        # The origin only appends to the list, also meanwhile.
         replaced = states[place + 1].done if place + 1 < len(states) else math.inf
         self.max_stale_s[bucket] = max(self.max_stale_s[bucket], begin - replaced)
         # The absence of an object is never cached.
@@ -144,7 +145,8 @@ class History:
         """Checks a listing, which comes from the origin: it has each object that existed all the time, and none that
         never did."""
         for key in op["keys"]:
-            states = self.states[key]
+            # Copied, since the origin adds to it at any time.
+            states = list(self.states[key])
             ends = [state.done for state in states[1:]] + [math.inf]
             possible = {
                 state.version != ABSENT

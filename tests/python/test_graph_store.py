@@ -321,6 +321,8 @@ def test_the_schema_grows(store: st.GraphStore) -> None:
     with store.writer() as writer:
         with pytest.raises(st.SchemaError, match="City"):
             writer.alter(cities)
+        with pytest.raises(st.UnsupportedError, match="list<bool>"):
+            writer.alter(vertex_properties={"Person": {"flags": "list<bool>"}})
 
 
 @pytest.mark.parametrize(
@@ -329,6 +331,16 @@ def test_the_schema_grows(store: st.GraphStore) -> None:
         ({"vertices": {"P": {"key": "id", "properties": {"id": "double"}}}}, st.SchemaError, "id"),
         ({"vertices": {"P": {"key": "id", "properties": {"x": "int64"}}}}, st.SchemaError, "id"),
         ({"vertices": {"P": {"key": "id", "properties": {"id": "number"}}}}, st.ConfigError, "number"),
+        (
+            {"vertices": {"P": {"key": "id", "properties": {"id": "int64", "days": "list<date>"}}}},
+            st.UnsupportedError,
+            "list<date>",
+        ),
+        (
+            {"vertices": {"P": {"key": "id", "properties": {"id": "int64", "a##b": "string"}}}},
+            st.UnsupportedError,
+            "a##b",
+        ),
         ({"vertices": {"P": {"properties": {"id": "int64"}}}}, TypeError, "key"),
         ({"vertices": {}, "edges": {"KNOWS": {}}}, TypeError, "KNOWS"),
         ({"vertices": {}, "edges": {KNOWS: {}}}, st.NotFoundError, "Person"),

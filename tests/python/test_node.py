@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -87,6 +88,9 @@ def test_a_configuration_file_says_what_to_serve_and_arguments_override_it(
     config.write_text("[server]\nlisen = 3\n")
     with pytest.raises(st.ConfigError, match="lisen"):
         st.Node(config=config)
+    missing = str(tmp_path / "missing.toml")
+    with pytest.raises(st.ConfigError, match=f"^config: {re.escape(missing)}: No such file"):
+        st.Node(config=missing)
 
 
 def test_what_a_node_cannot_do_is_a_config_error(lake: Path) -> None:

@@ -16,7 +16,7 @@ use clap::Args;
 use futures::FutureExt;
 use stylobate_server::{
     Doors, Node, ServerError, Tls, check_origins,
-    config::{Layer, Layers, NodeConfig, Resolved, Setting},
+    config::{Layer, Layers, NodeConfig, Provenance, Resolved, Setting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -33,6 +33,9 @@ const INTERRUPTED_EXIT_CODE: i32 = 130;
 /// Position of `--access-key` in the help: before `--domain`, as in the alphabetical order. Three flags precede those
 /// of the settings.
 const ACCESS_KEY_ORDER: usize = 3 + Setting::Domains as usize;
+
+/// The variable that names the configuration file in the absence of `--config`.
+const CONFIG_VARIABLE: &str = "STYLOBATE_CONFIG";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +61,7 @@ pub(crate) struct ServeArgs {
     origins: Vec<String>,
 
     /// A configuration file in TOML [env: STYLOBATE_CONFIG]
-    #[arg(long, value_name = "FILE", env = "STYLOBATE_CONFIG", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// A folder, or an s3://, gs://, az:// or http(s):// URL to serve; may be repeated. Without a name, the last part
@@ -106,13 +109,27 @@ impl ServeArgs {
         Ok(layer)
     }
 
-    fn resolve(&self) -> anyhow::Result<Resolved> {
-        let environment = |name: &str| std::env::var(name).ok();
-        let file = match &self.config {
-            Some(path) => Layer::file(path)?,
-            None => Layer::default(),
+    /// Returns the settings of the configuration file, as the layer with the lowest precedence.
+    fn file(&self) -> Result<Layer, ServerError> {
+        let of_environment = std::env::var_os(CONFIG_VARIABLE).filter(|path| !path.is_empty());
+        let (path, named_by) = match (&self.config, of_environment) {
+            (Some(path), _) => (path.clone(), Provenance::Flag("--config".to_owned())),
+            (None, Some(path)) => (PathBuf::from(path), Provenance::Env(CONFIG_VARIABLE.to_owned())),
+            (None, None) => return Ok(Layer::default()),
         };
 
+        Layer::file(&path).map_err(|error| match error {
+            // The file cannot be read. Other errors name one of its lines.
+            ServerError::Config { at: Provenance::Flag(_), what } => {
+                ServerError::Config { at: named_by, what }
+            }
+            error => error,
+        })
+    }
+
+    fn resolve(&self) -> anyhow::Result<Resolved> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let file = self.file()?;
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         Layer::check_variables(names, &|name| file.reads_secret_from(name))?;
         let layers = Layers { file, environment: Layer::environment(&environment)?, flags: self.layer()? };

@@ -235,6 +235,38 @@ fn an_unknown_key_is_an_error_that_names_file_and_line() {
 }
 
 #[test]
+fn a_missing_configuration_file_is_blamed_on_what_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = |args: &[&str], variable: &str| {
+        let output = stylobate(folder.path()).env("STYLOBATE_CONFIG", variable).args(args).output().unwrap();
+        failure(&output)
+    };
+
+    let (code, error) = missing(&[], "of-variable.toml");
+    assert_eq!(code, 2);
+    assert!(error.starts_with("stylobate: env STYLOBATE_CONFIG: of-variable.toml: No such file"), "{error}");
+
+    let (code, error) = missing(&["--config", "of-flag.toml"], "of-variable.toml");
+    assert_eq!(code, 2);
+    assert!(error.starts_with("stylobate: flag --config: of-flag.toml: No such file"), "{error}");
+}
+
+#[test]
+fn the_variable_names_a_configuration_file_unless_it_is_empty() {
+    let folder = folder_with_data();
+    fs::write(folder.path().join("node.toml"), "[cache]\nmemory = \"1GiB\"\n").unwrap();
+    let shown = |variable: &str| {
+        let mut command = stylobate(folder.path());
+        let output = command.env("STYLOBATE_CONFIG", variable).arg("--print-config").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+
+    assert!(shown("node.toml").contains("node.toml:2"));
+    assert!(!shown("").contains("node.toml"));
+}
+
+#[test]
 fn a_port_in_use_has_an_exit_code_of_its_own() {
     let folder = folder_with_data();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

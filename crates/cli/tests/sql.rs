@@ -131,6 +131,26 @@ fn plans_are_printed_as_text() {
 }
 
 #[test]
+fn an_alias_may_begin_with_the_path_of_a_table() {
+    let folder = folder();
+    let sql = r#"SELECT max(age) AS "people.parquet.most", max(age) FROM 'people.parquet'"#;
+    let text = succeeds(folder.path(), &["sql", sql, "--format", "csv"]);
+    assert_eq!(text, "people.parquet.most,max(age)\n36,36\n");
+}
+
+#[test]
+fn prepared_statements_are_executed_and_only_queries_are_explained() {
+    let folder = folder();
+    let prepare = "PREPARE p AS SELECT max(age) FROM 'people.parquet'";
+    let text = succeeds(folder.path(), &["sql", &format!("{prepare}; EXECUTE p"), "--format", "csv"]);
+    assert_eq!(text, "max(age)\n36\n");
+    let error = fails(folder.path(), 2, &["sql", &format!("{prepare}; EXPLAIN EXECUTE p")]);
+    assert!(error.ends_with("EXPLAIN takes a query, and no other statement"), "{error}");
+    let error = fails(folder.path(), 2, &["sql", "EXECUTE q"]);
+    assert!(error.contains("'q' does not exist"), "{error}");
+}
+
+#[test]
 fn a_table_is_cut_at_the_rows_that_are_asked_for() {
     let folder = folder();
     let sql = "SELECT number FROM 'numbers.parquet' ORDER BY number";

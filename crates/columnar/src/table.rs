@@ -1,5 +1,6 @@
 //! Merges the schemas of several files into a table, and maps the table's columns to those of each file.
 
+pub(super) mod column_path;
 pub(super) mod locate;
 pub(super) mod merged_column;
 pub(super) mod merged_metadata;
@@ -21,7 +22,6 @@ use arrow::{
 
 use crate::{
     Error, Result,
-    field_path::field_path,
     file::schema::{
         ProjectedColumn, cast_field, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves,
         value_type, widened, without_list_views,
@@ -29,6 +29,7 @@ use crate::{
     format::FileMetadata,
     predicate::{BoundPredicate, Column, PathTexts, Predicate, RootColumn},
     table::{
+        column_path::column_path,
         locate::LocatedFile,
         merged_column::{MergedColumn, TypeConflict},
         merged_metadata::merged_metadata,
@@ -375,21 +376,7 @@ impl TableSchema {
         if let Some(root) = self.by_name.get(name) {
             return Some((*root, Vec::new()));
         }
-        if let Some(path) = field_path(self.schema.fields(), name) {
-            let (&(root, _), below) = path.split_first()?;
-            return Some((root, below.iter().map(|(_, field)| field.name().as_str()).collect()));
-        }
-
-        // Names may also lead through lists and maps.
-        let split = |dot: usize| -> Option<(usize, Vec<&'n str>)> {
-            let root = self.by_name.get(name.get(..dot)?)?;
-            Some((*root, name.get(dot + 1..)?.split('.').collect()))
-        };
-        let has_leaves = |(root, path): &(usize, Vec<&str>)| {
-            leaves_below(self.schema.field(*root), std::slice::from_ref(path)).is_some()
-        };
-        let longest = name.rmatch_indices('.').filter_map(|(dot, _)| split(dot)).find(has_leaves);
-        longest.or_else(|| name.match_indices('.').find_map(|(dot, _)| split(dot)))
+        column_path(self.schema.fields(), name)
     }
 
     fn no_such_column(&self, column: &str) -> Error {

@@ -843,6 +843,34 @@ async fn columns_have_the_types_and_the_order_that_were_given() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dotted_name_is_the_same_column_for_filter_and_output_as_in_parquet() {
+    let folder = Folder::new();
+    let nested = "{\"a\": {\"b\": {\"c\": 1}}, \"a.b\": {\"c\": 2}}\n{\"a\": {\"b\": {\"c\": 2}}, \"a.b\": {\"c\": 1}}\n";
+    // The type of `a` is an error only if `a` is read.
+    let mixed = "{\"a\": 7, \"a.b\": {\"c\": 2}}\n{\"a\": {}, \"a.b\": {\"c\": 1}}\n";
+    for text in [nested, mixed] {
+        let path = write(&folder, "a.jsonl", text);
+        let request = json(&path).with_columns(["a.b.c"]).with_filter(col("a.b.c").eq(2));
+        let read = collect(request).await.unwrap();
+        assert_eq!((names(&read), read.num_rows()), (vec!["a.b".to_owned()], 1));
+        assert_eq!(read.column(0).as_struct().column(0).as_primitive::<Int64Type>().values(), &[2]);
+    }
+
+    let path = write(&folder, "b.jsonl", "{\"a\": {\"b\": 1, \"x.y\": 5}, \"a.b\": 2}\n");
+    let read = collect(json(&path).with_columns(["a.b"]).with_filter(col("a.b").eq(2))).await.unwrap();
+    assert_eq!((names(&read), integers(&read, 0)), (vec!["a.b".to_owned()], vec![2]));
+    let read = collect(json(&path).with_columns(["a.x.y"]).with_filter(col("a.x.y").eq(5))).await.unwrap();
+    assert_eq!(read.column(0).as_struct().column_names(), ["x.y"]);
+
+    let path = write(&folder, "a.csv", "a,a.b,a.b.c\n1,2,3\n");
+    let request = || csv(&path, CsvOptions::default());
+    let read = collect(request().with_columns(["a.b"]).with_filter(col("a.b.c").eq(3))).await.unwrap();
+    assert_eq!((names(&read), integers(&read, 0)), (vec!["a.b".to_owned()], vec![2]));
+    let error = collect(request().with_columns(["a.b.x"])).await.unwrap_err();
+    assert!(matches!(&error, Error::NoSuchColumn { column, .. } if column == "a.b.x"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn types_that_do_not_meet_are_cast_to_the_one_that_was_given() {
     let folder = Folder::new();
     let words: ArrayRef = Arc::new(StringArray::from(vec!["7"]));

@@ -251,7 +251,7 @@ impl SqlSession {
     pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
         let statement = self.parse_one(sql)?;
         let planned = async {
-            let plan = self.plan(statement.statement).await?;
+            let plan = self.plan(statement).await?;
             let only_queries = SQLOptions::new().with_allow_ddl(false).with_allow_statements(false);
             only_queries.with_allow_dml(false).verify_plan(&plan)?;
             SqlQuery::plan(self.context.clone(), plan, self.runtime.clone()).await
@@ -268,12 +268,13 @@ impl SqlSession {
     /// opened.
     #[tracing::instrument(name = "sql_run", level = "debug", skip_all)]
     pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
-        self.start(statement.statement).await.map_err(|error| self.explained(error.into()))
+        self.start(statement).await.map_err(|error| self.explained(error.into()))
     }
 
-    async fn start(&self, statement: Statement) -> Result<SqlRows, DataFusionError> {
+    async fn start(&self, statement: SqlStatement) -> Result<SqlRows, DataFusionError> {
         let plan = self.plan(statement).await?;
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
+        check_explained(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
         Ok(SqlRows::new(self.rows(planned).await?, is_explanation, self.runtime.clone()))
@@ -281,9 +282,9 @@ impl SqlSession {
 
     /// Plans a statement. The paths in it are opened concurrently, since the planner would open one table after
     /// another.
-    async fn plan(&self, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
+    async fn plan(&self, statement: SqlStatement) -> Result<LogicalPlan, DataFusionError> {
         let state = self.context.state();
-        let references = state.resolve_table_references(&statement)?;
+        let references = state.resolve_table_references(&statement.statement)?;
         let paths = references.iter().filter_map(|reference| match reference {
             TableReference::Bare { table } if is_path(table) => {
                 let is_table = self.context.table_exist(reference.clone()).unwrap_or(false);
@@ -292,13 +293,14 @@ impl SqlSession {
             _ => None,
         });
         let paths: BTreeSet<String> = paths.collect();
-        let plan = state.statement_to_plan(statement);
+        let sql = if paths.is_empty() { String::new() } else { statement.to_string() };
+        let plan = state.statement_to_plan(statement.statement);
         let plan = if paths.len() < 2 {
             plan.await?
         } else {
             self.tables.opened_together(paths.clone(), plan).await?
         };
-        without_paths(plan, &paths)
+        without_paths(plan, &paths, &sql)
     }
 
     async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
@@ -310,15 +312,29 @@ impl SqlSession {
         planned.execute_stream().await
     }
 
-    /// Adds a remedy to an error.
+    /// Adds a remedy to an error, in place of DataFusion's names of statements.
     fn explained(&self, error: Error) -> Error {
-        let Error::Query { reason } = &error else { return error };
+        let reason = match &error {
+            Error::Query { reason } => reason,
+            // The statement does not fit, rather than a value of the data.
+            Error::Value { reason } if reason.starts_with("Prepared statement '") => {
+                return Error::Query { reason: reason.clone() };
+            }
+            _ => return error,
+        };
         if let Some(table) = missing_table(reason) {
             return self.no_such_table(table);
         }
         if reason.starts_with("DML not supported") {
             let reason = "statements that write are not supported: write the rows of a query instead";
             return Error::Query { reason: reason.to_owned() };
+        }
+        if reason == "Statement not supported: Execute" {
+            let reason = "EXECUTE is not supported here: give the prepared query itself";
+            return Error::Query { reason: reason.to_owned() };
+        }
+        if reason.starts_with("Unsupported logical plan: ") {
+            return Error::Query { reason: "the statement is not supported: give a query".to_owned() };
         }
         if reason.starts_with("DDL not supported") || reason.starts_with("Statement not supported") {
             return Error::Query { reason: "the statement returns no rows: give a query".to_owned() };
@@ -343,6 +359,23 @@ impl SqlSession {
         };
         Error::NoSuchTable { table, hint }
     }
+}
+
+/// Fails if a statement is to be explained that has no plan: in place of one, DataFusion shows an error. CREATE TABLE
+/// and the like have a logical plan, but EXPLAIN ANALYZE cannot run them.
+fn check_explained(plan: &LogicalPlan) -> Result<(), DataFusionError> {
+    let is_refused = match plan {
+        LogicalPlan::Explain(explain) => matches!(*explain.plan, LogicalPlan::Statement(_)),
+        LogicalPlan::Analyze(analyze) => {
+            matches!(*analyze.input, LogicalPlan::Statement(_) | LogicalPlan::Ddl(_))
+        }
+        _ => false,
+    };
+
+    if is_refused {
+        return Err(DataFusionError::Plan("EXPLAIN takes a query, and no other statement".to_owned()));
+    }
+    Ok(())
 }
 
 impl fmt::Debug for SqlSession {

@@ -92,6 +92,70 @@ async fn columns_are_not_named_after_the_paths_of_tables() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn names_that_the_user_wrote_may_begin_with_the_path_of_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet").to_string_lossy().into_owned();
+    let own = format!("{path}.own");
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let batch = RecordBatch::try_from_iter([("id", ids.clone()), (own.as_str(), ids)]).unwrap();
+    write_parquet(path.as_ref(), &batch, 100, true);
+    let session = session().await;
+    let columns = async |sql: String| {
+        let query = session.prepare(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert!(count(&query).await > 0, "{sql}");
+        query.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+    };
+
+    let aliases = format!(r#"SELECT id AS "{path}.x", sum(id) AS "{path}.s" FROM '{path}' GROUP BY id"#);
+    assert_eq!(columns(aliases).await, [format!("{path}.x"), format!("{path}.s")]);
+    let inner = format!(r#"SELECT id AS "{path}.x" FROM '{path}'"#);
+    let outer = format!(r#"SELECT max("{path}.x") FROM ({inner})"#);
+    assert_eq!(columns(outer).await, [format!("max({path}.x)")]);
+    assert_eq!(columns(format!("SELECT * FROM '{path}'")).await, ["id".to_owned(), own.clone()]);
+    assert_eq!(columns(format!(r#"SELECT max("{own}") FROM '{path}'"#)).await, [format!("max({own})")]);
+    let literal = columns(format!("SELECT 'see {path}.id', max(id) FROM '{path}'")).await;
+    assert!(literal[0].contains(&format!("see {path}.id")), "{literal:?}");
+    assert_eq!(literal[1], "max(id)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_statements_are_named_and_refused_in_the_terms_of_the_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    write_parquet(&path, &words(9), 100, true);
+    let session = session().await;
+    let run = async |sql: &str| {
+        let rows = session.run(sql).await?;
+        let names: Vec<String> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
+        rows.try_collect::<Vec<_>>().await?;
+        Ok::<_, Error>(names)
+    };
+
+    let prepare = format!("PREPARE p(BIGINT) AS SELECT sum(id) FROM '{}' WHERE id >= $1", path.display());
+    assert_eq!(run(&prepare).await.unwrap(), [""; 0]);
+    assert_eq!(run("EXECUTE p(3)").await.unwrap(), ["sum(id)"]);
+
+    for (sql, said) in [
+        ("EXECUTE q", "Prepared statement 'q' does not exist"),
+        ("EXECUTE p(1, 2)", "Prepared statement 'p' expects 1 parameters, but 2 provided"),
+        ("EXPLAIN EXECUTE p(3)", "EXPLAIN takes a query, and no other statement"),
+        ("EXPLAIN ANALYZE EXECUTE p(3)", "EXPLAIN takes a query, and no other statement"),
+        ("EXPLAIN ANALYZE CREATE VIEW v AS SELECT 1", "EXPLAIN takes a query, and no other statement"),
+        ("START TRANSACTION", "the statement is not supported: give a query"),
+    ] {
+        let error = run(sql).await.unwrap_err();
+        assert!(matches!(&error, Error::Query { reason } if reason == said), "{sql}: {error:?}");
+    }
+
+    let explained = rows(&session, "EXPLAIN CREATE TABLE c AS SELECT 1 AS x").await;
+    assert!(explained.contains("logical_plan"), "{explained}");
+    let error = run("EXPLAIN SELECT * FROM nothing").await.unwrap_err();
+    assert!(matches!(&error, Error::NoSuchTable { table, .. } if table == "nothing"), "{error:?}");
+    let error = session.prepare("EXECUTE p(3)").await.unwrap_err();
+    assert!(error.to_string().starts_with("EXECUTE is not supported here"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn only_queries_are_prepared() {
     let session = session().await;
     for sql in ["CREATE VIEW v AS SELECT 1", "SET datafusion.execution.batch_size = 10", "DROP TABLE t"] {

@@ -116,7 +116,8 @@ pub enum Error {
         count: u64,
     },
 
-    /// The graph cannot be written. Change the data or the options; no graph was written.
+    /// The graph, or a type of a store, cannot be written as GraphAr. Change the data, the schema or the options;
+    /// nothing was written.
     #[error("{of}: {reason}")]
     Unwritable {
         /// Vertices, edges or file.

@@ -159,9 +159,12 @@ impl Node {
                 Bucket { name, reader, rules, url, options, follow_links, durability, hot_keys, created };
             (bucket.name.clone(), bucket)
         });
+        let buckets: BTreeMap<String, Bucket> = buckets.collect();
+        let readers: Vec<ReadThrough> = buckets.values().map(|bucket| bucket.reader.clone()).collect();
+        ReadThrough::link_overlapping(&readers);
 
         Ok(Arc::new(Self {
-            buckets: buckets.collect(),
+            buckets,
             keys: RwLock::new(Arc::new(AccessKeys::new(&config.access_keys))),
             admin_keys: RwLock::new(Arc::new(AdminKeys::new(&config.access_keys))),
             // Without a Flight door, no columns are decoded.

@@ -61,7 +61,7 @@ Examples:
   persons           id, firstName, lastName, age, creationDate       10,000
   posts, comments   id, content, creationDate, length               100,000 and 50,000
   knows             src, dst, since                                 100,000
-  has_creator       src, dst: of posts, half are of comments        150,000
+  has_creator       src, dst: half are of posts, half of comments   150,000
   likes             src, dst, creationDate: half of them to posts   100,000
   reply_of          src, dst: of comments, 7 of 10 to posts          30,000
 

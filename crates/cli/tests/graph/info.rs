@@ -232,3 +232,19 @@ fn what_deviates_is_refused_when_asked_to_and_what_is_missing_is_named() {
     let error = graph_fails(&root, 1, &["info", "none.graph.yml"]);
     assert!(error.contains("none.graph.yml: there is no such file"), "{error}");
 }
+
+#[test]
+fn a_folder_that_holds_no_graph_is_said_to_hold_none() {
+    let folder = temporary();
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    fs::create_dir_all(folder.path().join("other/inner")).unwrap();
+    fs::write(folder.path().join("other/graph.yml"), "name: g\n").unwrap();
+    for location in ["empty", "empty/", "other"] {
+        let error = graph_fails(folder.path(), 2, &["info", location]);
+        let reason = ": this folder holds no graph: no file there ends in .graph.yml";
+        assert!(error.contains(location.trim_end_matches('/')) && error.ends_with(reason), "{error}");
+    }
+
+    let error = graph_fails(folder.path(), 1, &["info", "missing"]);
+    assert!(error.ends_with("missing: there is no such file"), "{error}");
+}

@@ -135,11 +135,13 @@ fn what_was_mistyped_is_said_before_anything_is_made() {
     let folder = temporary();
     fs::write(folder.path().join("people.csv"), "id,name\n1,One\n").unwrap();
     fs::write(folder.path().join("schema.yml"), SCHEMA.replace("int64", "number")).unwrap();
+    fs::write(folder.path().join("days.yml"), SCHEMA.replace("name: string", "days: list<date>")).unwrap();
 
     for (args, said) in [
         (&["create", "s"][..], "--schema"),
         (&["create", "s", "--schema", "none.yml"], "none.yml"),
         (&["create", "s", "--schema", "schema.yml"], "schema.yml: vertices.Person: id"),
+        (&["create", "s", "--schema", "days.yml"], "list<date>"),
         (&["create", "s", "--vertices", "Person=people.csv"], "key"),
         (&["create", "s", "--vertices", "Person=people.csv:key"], "key"),
         (&["create", "s", "--vertices", "people.csv"], "TYPE=SOURCE"),

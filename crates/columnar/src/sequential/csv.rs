@@ -8,7 +8,7 @@ use std::{io::Read, ops::ControlFlow, sync::Arc};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, new_null_array},
     compute::{CastOptions, cast_with_options},
-    datatypes::{DataType, Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Fields, Schema, SchemaRef},
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
@@ -20,7 +20,7 @@ use super::{
     guard::guard_object,
     infer::{TypeInference, fits},
     reading::{BatchCallback, FileBatchCallback, SequentialReadOptions},
-    selection::ColumnNames,
+    selection::no_such_column,
     table::ColumnRequest,
 };
 use crate::{
@@ -80,12 +80,14 @@ impl CsvFiles {
                 continue;
             }
             if !names.contains(name) {
-                return Err(ColumnNames(&names).no_such(name));
+                return Err(no_such_column(name, names.iter().map(String::as_str)));
             }
             check_of_text(name, data_type)?;
         }
 
-        let needed = request.needed(&names)?;
+        // Types are inferred only for needed columns. No column is nested, so text stands for all types.
+        let fields: Fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+        let needed = request.needed(&fields)?;
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
         opened.infer(needed.collect(), request, runtime)

@@ -61,9 +61,7 @@ impl ArrowFiles {
         }
 
         let merged = MergedIpcSchema::new(&schemas)?.with_types(request.options);
-
-        let names: Vec<String> = merged.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let needed = request.needed(&names)?;
+        let needed = request.needed(merged.schema().fields())?;
         merged.check(needed.as_deref())?;
         Ok(Self { files, merged })
     }

@@ -8,7 +8,7 @@ use std::{io::Read, ops::ControlFlow, sync::Arc};
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray},
     compute::cast_with_options,
-    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef},
     error::ArrowError,
     json::ReaderBuilder,
 };
@@ -24,7 +24,7 @@ use super::{
     bytes::{ObjectReader, decompressed, read_error},
     guard::guard_object,
     reading::{BatchCallback, FileBatchCallback, SequentialReadOptions},
-    selection::ColumnNames,
+    selection::no_such_column,
     table::ColumnRequest,
 };
 use crate::{
@@ -87,10 +87,7 @@ impl JsonOptions {
     /// Fails if a type is that of a column that no record has.
     fn check_types(&self, fields: &JsonFields) -> Result<()> {
         match self.types.iter().find(|(name, _)| fields.get(name).is_none()) {
-            Some((unknown, _)) => {
-                let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
-                Err(ColumnNames(&names).no_such(unknown))
-            }
+            Some((unknown, _)) => Err(no_such_column(unknown, fields.iter().map(|(name, _)| name.as_str()))),
             None => Ok(()),
         }
     }
@@ -166,7 +163,10 @@ impl JsonFiles {
             options.check_types(&fields)?;
         }
 
-        let needed = request.needed(&names)?;
+        // A column without a common type is an error only if it is needed.
+        let data_type = |name: &String| column_type(name, &declared, &fields).unwrap_or(DataType::Null);
+        let all: Fields = names.iter().map(|name| Field::new(name, data_type(name), true)).collect();
+        let needed = request.needed(&all)?;
         // The sample may lack a column that later records have besides their paths.
         let of_paths = partition_names(request.located).into_iter();
         let of_paths = of_paths.filter(|name| request.is_of_all_paths(name)).map(str::to_owned).collect();
@@ -330,25 +330,29 @@ fn schema(
 ) -> Result<Schema> {
     let mut columns: Vec<FieldRef> = Vec::new();
     for name in names {
-        let given = declared.iter().find(|(column, _)| *column == name);
-        let data_type = match (given, fields.get(&name)) {
-            (Some((_, data_type)), _) => data_type.clone(),
-            (None, None) => DataType::Utf8,
-            (None, Some(of_field)) => of_field.data_type().map_err(|line| Error::Text {
-                object: files.first().map(OpenObject::name).unwrap_or_default(),
-                line,
-                column: Some(name.clone()),
-                reason:
-                    "it is an object or a list in some records and something else in others: no type holds \
-                         both: correct the records, or name other columns"
-                        .to_owned(),
-            })?,
-        };
+        let data_type = column_type(&name, declared, fields).map_err(|line| Error::Text {
+            object: files.first().map(OpenObject::name).unwrap_or_default(),
+            line,
+            column: Some(name.clone()),
+            reason:
+                "it is an object or a list in some records and something else in others: no type holds both: \
+                     correct the records, or name other columns"
+                    .to_owned(),
+        })?;
 
         columns.push(Arc::new(Field::new(name, data_type, true)));
     }
 
     Ok(Schema::new(columns))
+}
+
+/// Returns the type of a column that was given or inferred, or the line of the first value without a common type.
+fn column_type(name: &str, declared: &[(String, DataType)], fields: &JsonFields) -> Result<DataType, u64> {
+    if let Some((_, given)) = declared.iter().find(|(column, _)| column == name) {
+        return Ok(given.clone());
+    }
+
+    fields.get(name).map_or(Ok(DataType::Utf8), JsonType::data_type)
 }
 
 /// A file that is being read.

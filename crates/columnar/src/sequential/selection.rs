@@ -7,32 +7,33 @@ use arrow::{
         Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
     },
     compute::filter_record_batch,
-    datatypes::{DataType, FieldRef, Schema, SchemaRef},
+    datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef},
     error::ArrowError,
 };
 
 use crate::{
     Error, Predicate, Result, RowFilter,
     file::schema::{ProjectedColumn, leaves_below},
+    table::column_path::column_path,
 };
 
-/// Names of all columns, to resolve paths against.
-pub(super) struct ColumnNames<'a>(pub(super) &'a [String]);
+/// All columns, to resolve dotted names against.
+pub(super) struct AllColumns<'a>(pub(super) &'a Fields);
 
-impl ColumnNames<'_> {
-    /// Splits a path into the name of its top-level column and the names of the fields below it.
-    pub(super) fn resolve<'p>(&self, path: &'p str) -> Result<(&'p str, Vec<&'p str>)> {
-        let is_column = |name: &str| self.0.iter().any(|column| column == name);
-        if is_column(path) {
-            return Ok((path, Vec::new()));
-        }
+impl<'a> AllColumns<'a> {
+    /// Splits a dotted name into the index of its top-level column and the names of the fields below it.
+    fn resolve<'n>(&self, name: &'n str) -> Result<(usize, Vec<&'n str>)>
+    where
+        'a: 'n,
+    {
+        column_path(self.0, name).ok_or_else(|| self.no_such(name))
+    }
 
-        let found = path.match_indices('.').find_map(|(dot, _)| {
-            let root = path.get(..dot)?;
-            let rest = path.get(dot + 1..)?;
-            is_column(root).then(|| (root, rest.split('.').collect()))
-        });
-        found.ok_or_else(|| self.no_such(path))
+    /// Returns the name of the top-level column that a dotted name begins with.
+    fn root_name(&self, name: &str) -> Result<String> {
+        let (root, _) = self.resolve(name)?;
+        let field = self.0.get(root).ok_or_else(|| self.no_such(name))?;
+        Ok(field.name().clone())
     }
 
     /// Returns the top-level columns that a scan needs; `None` if it needs all of them.
@@ -44,13 +45,13 @@ impl ColumnNames<'_> {
         let filtered = filter.map(Predicate::columns).unwrap_or_default();
         let mut needed = Vec::new();
         for column in &filtered {
-            needed.push(self.resolve(column.name())?.0.to_owned());
+            needed.push(self.root_name(column.name())?);
         }
 
         let Some(columns) = columns else { return Ok(None) };
 
         for column in columns {
-            needed.push(self.resolve(column)?.0.to_owned());
+            needed.push(self.root_name(column)?);
         }
         needed.sort_unstable();
         needed.dedup();
@@ -58,8 +59,14 @@ impl ColumnNames<'_> {
     }
 
     pub(super) fn no_such(&self, column: &str) -> Error {
-        Error::NoSuchColumn { column: column.to_owned(), available: self.0.join(", ") }
+        no_such_column(column, self.0.iter().map(|field| field.name().as_str()))
     }
+}
+
+/// Returns the error of a name that no column has.
+pub(super) fn no_such_column<'n>(column: &str, available: impl Iterator<Item = &'n str>) -> Error {
+    let available = available.collect::<Vec<_>>().join(", ");
+    Error::NoSuchColumn { column: column.to_owned(), available }
 }
 
 /// Filter and projection of the batches that are read.
@@ -80,17 +87,16 @@ impl SequentialProjection {
         columns: Option<&[String]>,
         filter: Option<&Predicate>,
     ) -> Result<Self> {
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let all = ColumnNames(&names);
-        let index_of = |name: &str| schema.index_of(name).map_err(|_| all.no_such(name));
+        let all = AllColumns(schema.fields());
         let wanted = match columns {
-            None => (0..names.len()).map(|index| (index, vec![Vec::new()])).collect(),
-            Some(columns) => wanted(&all, columns, index_of)?,
+            None => (0..schema.fields().len()).map(|index| (index, vec![Vec::new()])).collect(),
+            Some(columns) => wanted(&all, columns)?,
         };
 
         let mut read: Vec<usize> = wanted.iter().map(|(index, _)| *index).collect();
         for column in filter.map(Predicate::columns).unwrap_or_default() {
-            read.push(index_of(all.resolve(column.name())?.0)?);
+            let (root, _) = all.resolve(column.name())?;
+            read.push(root);
         }
 
         read.sort_unstable();
@@ -159,15 +165,10 @@ impl SequentialProjection {
 type NestedProjection<'a> = (usize, Vec<Vec<&'a str>>);
 
 /// Returns the selected columns, in their order; several fields of one struct become one column.
-fn wanted<'a>(
-    names: &ColumnNames<'_>,
-    columns: &'a [String],
-    index_of: impl Fn(&str) -> Result<usize>,
-) -> Result<Vec<NestedProjection<'a>>> {
+fn wanted<'a>(all: &AllColumns<'a>, columns: &'a [String]) -> Result<Vec<NestedProjection<'a>>> {
     let mut wanted: Vec<NestedProjection<'a>> = Vec::new();
     for column in columns {
-        let (root, path) = names.resolve(column)?;
-        let root = index_of(root)?;
+        let (root, path) = all.resolve(column)?;
         match wanted.iter_mut().find(|(index, _)| *index == root) {
             Some((_, paths)) => paths.push(path),
             None => wanted.push((root, vec![path])),
@@ -249,5 +250,30 @@ mod tests {
             assert!(matches!(select(Some(&[column]), None), Err(Error::NoSuchColumn { .. })), "{column}");
         }
         assert!(matches!(select(None, Some(col("z").eq(1))), Err(Error::NoSuchColumn { .. })));
+    }
+
+    #[test]
+    fn a_longer_prefix_of_a_dotted_name_wins_for_filter_and_output() {
+        let group = |name: &str, array: ArrayRef| -> ArrayRef {
+            let field = Arc::new(Field::new(name, array.data_type().clone(), true));
+            Arc::new(StructArray::from(vec![(field, array)]))
+        };
+        let short: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let long: ArrayRef = Arc::new(Int64Array::from(vec![2, 1]));
+        let nested = group("b", group("c", short));
+        let batch = RecordBatch::try_from_iter([("a", nested), ("a.b", group("c", long.clone()))]).unwrap();
+
+        let columns = ["a.b.c".to_owned()];
+        let filter = col("a.b.c").eq(2);
+        let all = AllColumns(batch.schema_ref().fields());
+        let needed = all.needed(Some(columns.as_slice()), Some(&filter)).unwrap();
+        assert_eq!(needed, Some(vec!["a.b".to_owned()]));
+
+        let selection =
+            SequentialProjection::new(&batch.schema(), Some(columns.as_slice()), Some(&filter)).unwrap();
+        assert_eq!(selection.read(), [1]);
+        let read = selection.apply(batch.project(selection.read()).unwrap()).unwrap();
+        assert_eq!(read.schema().field(0).name(), "a.b");
+        assert_eq!(read.column(0).as_struct().column(0), &long.slice(0, 1));
     }
 }

@@ -11,11 +11,11 @@ use arrow::{
         new_null_array,
     },
     compute::take,
-    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef},
     error::ArrowError,
 };
 
-use super::selection::ColumnNames;
+use super::selection::AllColumns;
 use crate::{
     Error, Predicate, Result,
     file::{
@@ -67,35 +67,43 @@ impl<'a> ColumnRequest<'a> {
         of_files.filter_map(|name| Some((name, options.cast_type(name)?))).collect()
     }
 
-    /// Returns the columns of the files that the scan needs; `None` if it needs all of them.
+    /// Returns the columns of the files that the scan needs; `None` if it needs all of them. The types of `of_files`
+    /// tell which dotted names lead to a field.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchColumn`], and [`Error::Option`] if a file has a column with the name of a generated one.
-    pub(super) fn needed(&self, of_files: &[String]) -> Result<Option<Vec<String>>> {
+    pub(super) fn needed(&self, of_files: &Fields) -> Result<Option<Vec<String>>> {
         let options = self.options;
         let mut generated = options.filename.iter().chain(&options.row_number);
-        if let Some(column) = generated.find(|column| of_files.contains(column)) {
+        if let Some(column) = generated.find(|column| of_files.find(column).is_some()) {
             let reason = "a file has a column of this name: give another one".to_owned();
             return Err(Error::Option { column: Some(column.clone()), reason });
         }
 
         let of_paths = partition_names(self.located);
-        let mut names = of_files.to_vec();
-        names.extend(of_paths.iter().map(|name| (*name).to_owned()));
-        if let Some(unknown) = options.casts.keys().find(|column| !names.contains(column)) {
-            return Err(ColumnNames(&names).no_such(unknown));
+        let not_of_paths = of_files.iter().filter(|field| !of_paths.contains(&field.name().as_str()));
+        let mut fields: Vec<FieldRef> = not_of_paths.map(|field| with_cast_type(field, options)).collect();
+        // The values of paths are scalars: no dotted name leads below them.
+        fields.extend(of_paths.iter().map(|name| Arc::new(Field::new(*name, DataType::Utf8, true))));
+
+        let is_known = |column: &str| fields.iter().any(|field| field.name() == column);
+        if let Some(unknown) = options.casts.keys().find(|column| !is_known(column)) {
+            return Err(AllColumns(&Fields::from(fields)).no_such(unknown));
         }
 
-        let of_schema = options.schema.iter().flat_map(|schema| schema.fields());
-        names.extend(of_schema.map(|field| field.name().clone()));
-        names.extend(options.row_number.clone());
-        let needed = ColumnNames(&names).needed(self.columns, self.filter)?;
+        let row_number = options.row_number.iter();
+        fields.extend(row_number.map(|name| Arc::new(Field::new(name, DataType::Int64, false))));
+        let absent = absent_fields(&fields, options);
+        fields.extend(absent);
+
+        let needed = AllColumns(&Fields::from(fields)).needed(self.columns, self.filter)?;
         if of_paths.is_empty() {
             return Ok(needed);
         }
 
-        let mut needed = needed.unwrap_or_else(|| of_files.to_vec());
+        let mut needed =
+            needed.unwrap_or_else(|| of_files.iter().map(|field| field.name().clone()).collect());
         needed.retain(|name| !self.is_of_all_paths(name));
         Ok(Some(needed))
     }
@@ -166,10 +174,7 @@ impl SequentialTable {
             if partitions.contains(&field.name().as_str()) {
                 continue;
             }
-            fields.push(match options.cast_type(field.name()) {
-                Some(given) if given != field.data_type() => Arc::new(cast_field(field, given.clone())),
-                _ => field.clone(),
-            });
+            fields.push(with_cast_type(field, options));
             sources.push(ColumnSource::File(at));
         }
 
@@ -288,6 +293,14 @@ impl SequentialTable {
 fn missing(field: &Field) -> Error {
     let reason = format!("column {} is missing", field.name());
     Error::arrow("choosing columns")(ArrowError::SchemaError(reason))
+}
+
+/// Returns a field of the files with the type that the caller gave, if any.
+fn with_cast_type(field: &FieldRef, options: &TableOptions) -> FieldRef {
+    match options.cast_type(field.name()) {
+        Some(given) if given != field.data_type() => Arc::new(cast_field(field, given.clone())),
+        _ => field.clone(),
+    }
 }
 
 /// Returns the fields of the caller's schema that are not among `known`.

@@ -25,7 +25,10 @@ pub(crate) use self::{
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls, with_microseconds},
     graph_folder::GraphFolder,
-    write::{KeyInsertError, VertexKeyIndex, WrittenAdjacencyList, unwritable},
+    write::{
+        KeyInsertError, VertexKeyIndex, WrittenAdjacencyList, new_graph, plan_edges, plan_vertices,
+        unwritable,
+    },
 };
 pub use self::{
     csr::Csr,

@@ -58,7 +58,8 @@ impl GraphStore {
     ///
     /// # Errors
     ///
-    /// [`Error::StoreExists`]; [`Error::Schema`] if the schema is invalid.
+    /// [`Error::StoreExists`]; [`Error::Schema`] if the schema is invalid; [`Error::Unwritable`] if GraphAr cannot
+    /// represent a type or a property, so that the store could not be compacted.
     pub fn create(
         cache: &Cache,
         source: impl Into<Source>,

@@ -1,5 +1,5 @@
 //! Lease of a running load or compaction. Protects files that no version refers to yet from garbage collection,
-//! regardless of their age.
+//! regardless of their age; that of a compaction also the version that it started from, and all later ones.
 //!
 //! Machine clocks can be set, even backwards, so none decides the age of a lease:
 //!
@@ -13,7 +13,10 @@ use std::{sync::Arc, time::Duration};
 use object_store::{ObjectMeta, ObjectStoreExt, PutPayload, path::Path};
 use parking_lot::Mutex;
 use stylobate_storage::{Error as StorageError, ReadThrough, SteadyInstant};
-use tokio::task::JoinHandle;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
 
 use super::{
     names::{now_ms, uuid7},
@@ -41,15 +44,18 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum change of this machine's clock without a renewal.
 const MAX_STEP: Duration = Duration::from_secs(60);
 
-/// Lease that is renewed as long as it is held.
+/// Lease that is renewed as long as it is held. Its file is removed by [`Self::end`], or after a drop.
 pub(crate) struct Lease {
-    file: LeaseFile,
+    path: Path,
     term: Arc<Mutex<LeaseTerm>>,
-    renewing: JoinHandle<()>,
-    is_over: bool,
+    /// Requests for a renewal now. The lease is released once it is closed.
+    renewals: mpsc::Sender<RenewalRequest>,
+    keeper: JoinHandle<()>,
 }
 
-#[derive(Clone)]
+/// Request for a renewal, which is answered once it was sent and completed or failed.
+type RenewalRequest = oneshot::Sender<()>;
+
 struct LeaseFile {
     store: ReadThrough,
     path: Path,
@@ -105,18 +111,47 @@ impl LeaseFile {
         }
     }
 
-    async fn keep_renewed(self, term: Arc<Mutex<LeaseTerm>>) {
+    /// Takes the lease, renews it until its holder is gone, and removes it.
+    ///
+    /// All requests are sent by this one task, which no holder cancels: a put that was given up midway could otherwise
+    /// arrive after the removal, and leave a lease that nothing ends before it expires.
+    async fn keep(
+        self,
+        term: Arc<Mutex<LeaseTerm>>,
+        taken: oneshot::Sender<Result<()>>,
+        renewals: mpsc::Receiver<RenewalRequest>,
+    ) {
+        let put = self.renew().await;
+        let is_taken = put.is_ok();
+        // The holder may be gone.
+        let _ = taken.send(put);
+        if is_taken {
+            self.keep_renewed(&term, renewals).await;
+        }
+
+        // A put that failed may have been carried out nevertheless.
+        self.remove().await;
+    }
+
+    async fn keep_renewed(&self, term: &Mutex<LeaseTerm>, mut renewals: mpsc::Receiver<RenewalRequest>) {
         loop {
-            tokio::time::sleep(CHECK_INTERVAL).await;
+            let request = match tokio::time::timeout(CHECK_INTERVAL, renewals.recv()).await {
+                Ok(Some(request)) => Some(request),
+                Ok(None) => return,
+                Err(_) => None,
+            };
             let sent = SteadyInstant::now();
             let clock_ms = now_ms();
-            if !term.lock().is_due(sent, clock_ms) {
+            if request.is_none() && !term.lock().is_due(sent, clock_ms) {
                 continue;
             }
 
             match self.renew().await {
                 Ok(()) => term.lock().renew(sent, clock_ms, SteadyInstant::now()),
                 Err(error) => tracing::warn!(%error, "lease not renewed"),
+            }
+            if let Some(request) = request {
+                let _ = request.send(());
             }
         }
     }
@@ -156,16 +191,24 @@ fn extension(lease: &ObjectMeta) -> Option<&str> {
     lease.location.filename()?.split_once('.').map(|(_, extension)| extension)
 }
 
+/// Returns the version that a compaction started from, by its lease.
+fn compacted_version(lease: &ObjectMeta) -> Option<u64> {
+    extension(lease)?.strip_prefix(COMPACTION)?.parse().ok()
+}
+
+/// Returns the oldest version that a running compaction started from, by the leases that have not expired at `now_ms`.
+pub(super) fn oldest_compacted(leases: &[ObjectMeta], now_ms: i64) -> Option<u64> {
+    leases.iter().filter(|lease| !is_over(lease, now_ms)).filter_map(compacted_version).min()
+}
+
 impl OtherLeases {
     /// Classifies the leases that have not expired at `now_ms`.
     fn among(leases: &[ObjectMeta], now_ms: i64) -> Self {
         let mut others = Self::default();
         for lease in leases.iter().filter(|lease| !is_over(lease, now_ms)) {
-            let extension = extension(lease);
-            let compacting = extension.and_then(|name| name.strip_prefix(COMPACTION)?.parse().ok());
-            match compacting {
+            match compacted_version(lease) {
                 Some(version) => others.compacting = others.compacting.max(version),
-                None => others.has_load |= extension != Some(TURN),
+                None => others.has_load |= extension(lease) != Some(TURN),
             }
         }
         others
@@ -195,11 +238,15 @@ impl StoreCore {
 
     async fn lease_named(&self, name: String) -> Result<Lease> {
         let path = self.folder.path(&format!("{FOLDER}/{name}"))?;
-        let file = LeaseFile { store: self.folder.store.clone(), path };
+        let file = LeaseFile { store: self.folder.store.clone(), path: path.clone() };
         let term = Arc::new(Mutex::new(LeaseTerm::new(SteadyInstant::now(), now_ms())));
-        file.renew().await?;
-        let renewing = tokio::spawn(file.clone().keep_renewed(term.clone()));
-        Ok(Lease { file, term, renewing, is_over: false })
+        let (renewals, requests) = mpsc::channel(1);
+        let (taken, answer) = oneshot::channel();
+        let keeper = tokio::spawn(file.keep(term.clone(), taken, requests));
+        // If this is cancelled, the sender of renewals is dropped, and the keeper removes the lease once it is there.
+        let ended = |_| Error::Ended { reason: "the task of a lease is gone".to_owned() };
+        answer.await.map_err(ended)??;
+        Ok(Lease { path, term, renewals, keeper })
     }
 }
 
@@ -217,7 +264,7 @@ impl Lease {
     /// Splits a listing of leases into the store's time of this lease, in milliseconds since 1970, and the leases of
     /// others.
     pub(super) fn among(&self, mut listed: Vec<ObjectMeta>) -> Result<(i64, Vec<ObjectMeta>)> {
-        let found = listed.iter().position(|lease| lease.location == self.file.path);
+        let found = listed.iter().position(|lease| lease.location == self.path);
         let own = found.map(|at| listed.swap_remove(at));
         let own =
             own.ok_or_else(|| self.conflict("it is not listed, or was removed: try again".to_owned()))?;
@@ -232,30 +279,23 @@ impl Lease {
 
     /// Renews the lease now, so that others see that its holder is alive.
     pub(super) async fn touch(&self) {
-        if let Err(error) = self.file.renew().await {
-            tracing::debug!(path = %self.file.path, %error, "lease not renewed");
+        let (request, renewed) = oneshot::channel();
+        if self.renewals.send(request).await.is_ok() {
+            let _ = renewed.await;
         }
     }
 
-    /// Releases the lease, once its files are in a version or gone.
-    pub(super) async fn end(mut self) {
-        self.is_over = true;
-        self.renewing.abort();
-        self.file.remove().await;
+    /// Releases the lease, once its files are in a version or gone. Returns after its file was removed.
+    pub(super) async fn end(self) {
+        let Self { path, renewals, keeper, .. } = self;
+        drop(renewals);
+        if let Err(error) = keeper.await {
+            tracing::debug!(%path, %error, "lease not removed: it ends by itself");
+        }
     }
 
     fn conflict(&self, reason: String) -> Error {
-        Error::Conflict { object: self.file.path.to_string(), reason }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.renewing.abort();
-        if let Some(runtime) = tokio::runtime::Handle::try_current().ok().filter(|_| !self.is_over) {
-            let file = self.file.clone();
-            runtime.spawn(async move { file.remove().await });
-        }
+        Error::Conflict { object: self.path.to_string(), reason }
     }
 }
 

@@ -57,7 +57,8 @@ impl StoreOptions {
         self
     }
 
-    /// Sets the memory of a bulk load or a compaction. Default: 1 GiB.
+    /// Sets the memory of a bulk load or a compaction. A compaction merges at most a quarter of it, and at most 64 MiB,
+    /// into one delta. Default: 1 GiB.
     pub fn with_memory(mut self, memory: ByteSize) -> Self {
         self.memory = memory;
         self

@@ -9,6 +9,9 @@ use super::names::{check_property, check_type};
 use crate::{Error, PropertyType, Result, graphar::with_microseconds};
 
 /// Property of vertices or edges: a column. All but keys may be null.
+///
+/// A store accepts only names and types that GraphAr can represent: no lists of `bool`, `date` or `timestamp`, and no
+/// names that the official readers would misread, such as `a##b` or one with both kinds of quotes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProperty {
     /// Name.

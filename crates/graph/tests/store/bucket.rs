@@ -50,6 +50,8 @@ pub struct Bucket {
     carries_out: AtomicBool,
     /// Held by a test to delay the records of commits.
     pub commits: RwLock<()>,
+    /// Held by a test to delay the answers to puts of leases, which are carried out at once.
+    pub lease_answers: RwLock<()>,
 }
 
 impl fmt::Display for Bucket {
@@ -81,6 +83,7 @@ impl Bucket {
             left: AtomicI64::new(-1),
             carries_out: AtomicBool::new(false),
             commits: RwLock::default(),
+            lease_answers: RwLock::default(),
         })
     }
 
@@ -206,7 +209,13 @@ impl ObjectStore for Bucket {
         let is_record = location.as_ref().contains("/_log/");
         let _delayed = if is_record { Some(self.commits.read().await) } else { None };
         match self.fate(&self.puts) {
-            Fate::Answered => self.memory.put_opts(location, payload, options).await,
+            Fate::Answered => {
+                let put = self.memory.put_opts(location, payload, options).await;
+                if location.as_ref().contains("/leases/") {
+                    drop(self.lease_answers.read().await);
+                }
+                put
+            }
             Fate::Silent => {
                 let _ = self.memory.put_opts(location, payload, options).await;
                 Err(stopped())

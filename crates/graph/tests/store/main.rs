@@ -25,3 +25,4 @@ mod spellings;
 mod tidying;
 mod traversals;
 mod upkeep;
+mod wide;

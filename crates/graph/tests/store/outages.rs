@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{TryStreamExt, stream};
-use object_store::memory::InMemory;
+use object_store::{ObjectStore, memory::InMemory, path::Path};
 use rand::{SeedableRng, rngs::StdRng};
 use stylobate_columnar::Cache;
 use stylobate_graph::{
@@ -332,6 +332,43 @@ async fn a_writer_goes_on_after_a_lost_answer_though_versions_since_then_were_re
         writer.commit().await.unwrap();
         assert_eq!(store.latest().vertex_count("Person").unwrap(), persons + 1);
     }
+}
+
+/// Returns the number of leases.
+async fn leases(bucket: &Bucket) -> usize {
+    let listed = bucket.memory.list(Some(&Path::from("lake/graph/leases")));
+    listed.try_collect::<Vec<_>>().await.unwrap().len()
+}
+
+/// The lease stayed until it expired: for an hour, writers merged nothing, and garbage collection kept all files that
+/// no version refers to.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_is_cancelled_while_it_takes_its_lease_leaves_none() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), small(0)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    writer.add_vertices("Person", &batch([("id", ints([1]))])).await.unwrap();
+    writer.commit().await.unwrap();
+
+    let unanswered = bucket.lease_answers.write().await;
+    let compaction = tokio::spawn(async move {
+        let forced = CompactOptions::default().with_force(true);
+        store.compact(&forced).await
+    });
+    while leases(&bucket).await == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    compaction.abort();
+    assert!(compaction.await.unwrap_err().is_cancelled());
+    assert_eq!(leases(&bucket).await, 1, "its request is under way");
+
+    drop(unanswered);
+    let removed = async {
+        while leases(&bucket).await > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), removed).await.expect("the lease is removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,13 +8,19 @@ use futures::TryStreamExt;
 use object_store::ObjectStore;
 use rand::{SeedableRng, rngs::StdRng};
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::store::{CollectOptions, CompactOptions, GraphStore, StoreOptions};
-use stylobate_storage::ByteSize;
+use stylobate_graph::{
+    PropertyType,
+    graphar::GraphWriteOptions,
+    store::{
+        CollectOptions, CompactOptions, EdgeType, Ends, GraphStore, StoreOptions, StoreSchema, VertexType,
+    },
+};
+use stylobate_storage::{ByteSize, Destination};
 
 use crate::{
     bucket::Bucket,
     histories::change,
-    model::{Model, schema},
+    model::{Model, batch, ints, schema, texts},
     upkeep::{check, everything},
 };
 
@@ -99,4 +105,38 @@ async fn a_folder_is_the_same_by_its_path_and_by_its_url() {
         let by_path = Source::from(place.to_str().unwrap());
         lives(&Bucket::cache().await, Source::from(url), (Bucket::cache().await, by_path)).await;
     }
+}
+
+/// The folder of a base had a name that no file system takes, and the folder of a property that of a file beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_names_and_names_of_files_of_a_base_are_compacted_and_exported_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let vertex = "x".repeat(100);
+    let edge = "y".repeat(43);
+    let vertices = VertexType::new(&vertex, "id", PropertyType::Int64)
+        .with_property("vertex_count", PropertyType::String)
+        .with_property("labels", PropertyType::String);
+    let edges = EdgeType::new(&vertex, &edge, &vertex).with_property("edge_count0", PropertyType::Int64);
+    let schema = StoreSchema::new().with_vertices(vertices).with_edges(edges);
+    let place = folder.path().join("store");
+    let cache = Bucket::cache().await;
+    let store = GraphStore::create(&cache, place.to_str().unwrap(), schema, options()).await.unwrap();
+
+    let mut writer = store.writer().await.unwrap();
+    let persons = batch([("id", ints([1, 2])), ("vertex_count", texts(["a", "b"]))]);
+    writer.add_vertices(&vertex, &persons).await.unwrap();
+    let knows = batch([("src", ints([1])), ("dst", ints([2])), ("edge_count0", ints([7]))]);
+    writer.add_edges(&edge, &knows, Ends::Keys).await.unwrap();
+    writer.commit().await.unwrap();
+
+    let compacted = store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+    assert!(compacted.len() == 2 && compacted.iter().all(|done| done.rewritten), "{compacted:?}");
+    let latest = store.latest();
+    assert_eq!(latest.verify().await.flaws, Vec::<String>::new());
+    let view = latest.vertices(&vertex, Some(&["vertex_count"])).await.unwrap();
+    assert_eq!(view.take(&[0, 1]).await.unwrap().column(1), &texts(["a", "b"]));
+
+    let exported = Destination::File(folder.path().join("exported"));
+    let exported = latest.export_graphar(exported, "social", GraphWriteOptions::default()).await.unwrap();
+    assert_eq!((exported.vertices, exported.edges), (2, 1));
 }

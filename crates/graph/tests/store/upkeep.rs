@@ -138,6 +138,15 @@ async fn random_histories_with_files_compaction_and_garbage_agree_with_a_plain_g
     }
 }
 
+/// Merges of a few rows each, so that deltas and patches are merged into several.
+#[tokio::test(flavor = "multi_thread")]
+async fn random_histories_whose_merges_have_few_bytes_agree_with_a_plain_graph() {
+    for (seed, inline) in [(20, 1 << 16), (21, 0)] {
+        let options = small().with_memory(ByteSize::kib(2)).with_inline_limit(ByteSize::bytes(inline));
+        history(seed, 70, options).await;
+    }
+}
+
 const PERSONS: i64 = 200;
 const POSTS: i64 = 60;
 

@@ -54,6 +54,7 @@ use super::{
         body::{AccessLogEntry, DoorBody, ResponseMeter},
         error::{self, DETAILS},
         host::{AnyBucketName, VirtualHosts, bucket_of_host},
+        late_outcome,
         request_id::RequestId,
         span,
         target::{QueryParameter, QueryParameters, RequestTarget},
@@ -494,11 +495,12 @@ fn is_error(answer: &HttpResponse) -> bool {
     answer.status().is_client_error() || answer.status().is_server_error()
 }
 
-/// Completes an error with the XML elements common to all requests: resource, key, bucket and request id.
+/// Completes an error with the XML elements common to all requests: resource, key, bucket and request id. An error may
+/// also follow in the body of a successful answer.
 #[boxed]
 async fn finish(answer: HttpResponse, target: &RequestTarget, id: RequestId) -> HttpResponse {
     if !is_error(&answer) {
-        return answer;
+        return late_outcome::complete(answer, target, id);
     }
     let (mut head, mut body) = answer.into_parts();
     let Ok(xml) = body.store_all_limited(MAX_XML).await else {

@@ -1,4 +1,4 @@
-//! Folders as origins: names that a file system rejects, and abandoned uploads.
+//! Folders as origins: names that a file system rejects, abandoned uploads, and buckets over overlapping folders.
 
 use std::{
     path::Path,
@@ -120,4 +120,40 @@ async fn uploads_that_were_abandoned_a_week_ago_are_removed_and_no_younger_ones(
     begin().await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(files(&old), 2, "they are looked for once an hour");
+}
+
+/// A bucket showed what was written through another bucket of the same folder only after the time of its rule.
+#[tokio::test]
+async fn buckets_over_overlapping_folders_see_the_writes_of_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = folder.path().join("sub");
+    std::fs::create_dir(&below).unwrap();
+    std::fs::write(below.join("other"), "other").unwrap();
+    // Versions of files are known at once, not only two seconds after they were written.
+    let origin = |path: &Path| {
+        let origin = Origin::parse(path.to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
+        origin.of_final_files()
+    };
+    let setup = Setup::new().origin("lake", origin(folder.path())).rarely_asked();
+    let setup = setup.origin("twin", origin(folder.path())).rarely_asked();
+    let node = setup.origin("pond", origin(&below)).rarely_asked().start().await;
+    let targets = ["/lake/sub/a", "/twin/sub/a", "/pond/a"];
+
+    for (written, text) in targets.iter().zip(["lake", "twin", "pond"]) {
+        assert_eq!(node.send("PUT", written, &[], text.as_bytes()).await.status, 200);
+        for read in targets {
+            assert_eq!(node.get(read, &[]).await.body, text, "{read} after a write to {written}");
+        }
+    }
+
+    for deleted in targets {
+        assert_eq!(node.send("PUT", deleted, &[], b"again").await.status, 200);
+        for read in targets {
+            assert_eq!(node.get(read, &[]).await.body, "again", "{read}");
+        }
+        assert_eq!(node.send("DELETE", deleted, &[], b"").await.status, 204);
+        for read in targets {
+            assert_eq!(node.get(read, &[]).await.status, 404, "{read} after a deletion of {deleted}");
+        }
+    }
 }

@@ -67,6 +67,13 @@ struct FolderInner {
     warned: FolderWarnings,
 }
 
+/// State of the writers to the paths of a lock stripe.
+#[derive(Debug)]
+struct PathStripe {
+    /// Number of removed files whose directory was not synced yet, or could not be.
+    unsynced_removals: usize,
+}
+
 /// Warnings that have already been logged.
 #[derive(Debug, Default)]
 struct FolderWarnings {
@@ -164,9 +171,10 @@ impl Folder {
     /// Locks a path: until the guard is dropped, no other writer links or removes a file at it.
     ///
     /// All folders of the process share the locks, since one may be below another or be opened twice.
-    fn alone(&self, path: &Path) -> MutexGuard<'static, ()> {
+    fn alone(&self, path: &Path) -> MutexGuard<'static, PathStripe> {
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        static LOCKS: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
+        static LOCKS: [Mutex<PathStripe>; STRIPES] =
+            [const { Mutex::new(PathStripe { unsynced_removals: 0 }) }; STRIPES];
         let file = self.root().join(file_of_path(path));
         let stripe = HASHER.hash_one(file) as usize % STRIPES;
         LOCKS.get(stripe).unwrap_or(&LOCKS[0]).lock()

@@ -519,6 +519,29 @@ async fn files_are_synced_before_they_have_a_name_and_directories_after_every_ch
     assert_eq!([beside.as_str(), root, file, named, directory], [BESIDE, "", "unnamed", "named", ""]);
 }
 
+/// A repeated deletion was acknowledged while the first one was still syncing the directory: after a power loss, the
+/// file could be there again.
+#[tokio::test]
+async fn a_repeated_deletion_syncs_what_the_first_has_not_synced_yet() {
+    let test = test_folder_with(Durability::Fsync);
+    let folder = &test.folder;
+    let path = key("a/b/c");
+    put(folder, "a/b/c").await;
+    put(folder, "a/d").await;
+    test.synced();
+
+    // As the first deletion leaves it before its sync, with and without the directory that it leaves empty.
+    folder.alone(&path).unsynced_removals += 1;
+    std::fs::remove_file(test.root.join("a/b/c")).unwrap();
+    let repeated = folder.delete(&path).await.unwrap_err();
+    assert!(matches!(repeated, object_store::Error::NotFound { .. }), "{repeated}");
+    assert_eq!(test.synced(), ["a/b", "a", ""]);
+    std::fs::remove_dir(test.root.join("a/b")).unwrap();
+    folder.delete(&path).await.unwrap_err();
+    assert_eq!(test.synced(), ["a", ""]);
+    folder.alone(&path).unsynced_removals -= 1;
+}
+
 #[tokio::test]
 async fn nothing_is_synced_without_durability() {
     let test = test_folder();

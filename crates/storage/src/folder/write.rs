@@ -33,7 +33,7 @@ use rustix::{
 use super::{
     Folder,
     beneath::directory_attempts,
-    failed,
+    failed, is_absent,
     names::{STAGING, file_of_path},
     record::{self, FileRecord, FileStamp, KeptHeaders, STORAGE_CLASS, TAGGING},
 };
@@ -400,6 +400,9 @@ impl Folder {
     }
 
     /// Removes an object if the condition accepts its ETag, and then the directories that this leaves empty.
+    ///
+    /// If the object is absent because another call has just removed it, the error is returned once the removal
+    /// survives a power loss: to a client that repeats a deletion, an absent object is a success.
     pub(super) fn remove(
         &self,
         path: &Path,
@@ -410,10 +413,17 @@ impl Folder {
             return Err(failed(path, io::ErrorKind::NotFound.into()));
         };
 
+        // Parts of uploads that a power loss brings back are removed again once they are old.
+        let is_synced = !path.prefix_matches(&Path::from(STAGING));
         let directory = {
-            let _alone = self.alone(path);
+            let mut stripe = self.alone(path);
             let before = self.state(path).map_err(|error| failed(path, error))?;
             let Some((etag, stamp)) = before else {
+                let may_come_back = is_synced && stripe.unsynced_removals > 0;
+                drop(stripe);
+                if may_come_back {
+                    self.sync_ancestors(above).map_err(|error| failed(path, error))?;
+                }
                 return Err(failed(path, io::ErrorKind::NotFound.into()));
             };
             if !condition(&etag) {
@@ -423,16 +433,30 @@ impl Folder {
             let directory = self.inner.root.open_directory(above).map_err(|error| failed(path, error))?;
             rustix::fs::unlinkat(directory.as_fd(), name, AtFlags::empty())
                 .map_err(|error| failed(path, error.into()))?;
+            stripe.unsynced_removals += usize::from(is_synced);
             record::remove_beside(&self.inner.root, path, stamp.inode);
             directory
         };
 
         let changed = self.remove_empty(above).unwrap_or(directory);
-        // Parts of uploads that a power loss brings back are removed again once they are old.
-        if path.prefix_matches(&Path::from(STAGING)) {
-            return Ok(());
+        if is_synced {
+            self.inner.root.sync_directory(&changed).map_err(|error| failed(path, error))?;
+            self.alone(path).unsynced_removals -= 1;
         }
-        self.inner.root.sync_directory(&changed).map_err(|error| failed(path, error))
+        Ok(())
+    }
+
+    /// Syncs a directory and its ancestors, as far as they exist: the removal of a name in the directory, or of the
+    /// directory itself, then survives a power loss, whichever other writers carry out meanwhile.
+    fn sync_ancestors(&self, directory: &FilePath) -> io::Result<()> {
+        let root = &self.inner.root;
+        for directory in directory.ancestors() {
+            match root.open_directory(directory) {
+                Err(error) if is_absent(&error) => {}
+                opened => root.sync_directory(&opened?)?,
+            }
+        }
+        Ok(())
     }
 
     /// Removes a directory and those of its ancestors that are empty. Returns the nearest that is left, if any of them

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{OriginMetrics, RequestOptions};
 
-/// Maximum total time of one request: enough for a part of an upload over a slow link.
-const REQUEST_TIMEOUT: &str = "300s";
+/// Maximum silence of an origin: enough to send a part of an upload over a slow link.
+const IDLE_TIMEOUT: &str = "300s";
 
 /// Inputs that a store is built from.
 pub(super) struct CloudStoreBuilder<'a> {
@@ -59,7 +59,7 @@ impl CloudStoreBuilder<'_> {
     /// Returns the options given, after the defaults that they override.
     fn options(&self) -> impl Iterator<Item = (&str, &str)> {
         let given = self.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
+        [("timeout", IDLE_TIMEOUT)].into_iter().chain(given)
     }
 
     pub(super) fn s3(&self) -> object_store::Result<(BuiltStore<AmazonS3>, Option<S3Endpoint>)> {

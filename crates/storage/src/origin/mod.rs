@@ -2,10 +2,12 @@
 
 mod cloud;
 pub(super) mod cost;
+mod idle_timeout;
 pub(super) mod metrics;
 pub(super) mod object_url;
 mod object_versions;
 mod observed;
+pub(super) mod overlap;
 pub(super) mod request;
 pub(super) mod request_options;
 mod s3;

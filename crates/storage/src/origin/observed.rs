@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -22,6 +23,7 @@ use object_store::{
     },
 };
 
+use super::idle_timeout;
 use crate::{OriginFailure, OriginMetrics, OriginRequest, RequestKind, object::headers::CapturedHeaders};
 
 const SERVICE: &str = "s3";
@@ -57,9 +59,16 @@ impl ObservedConnector {
 
 impl HttpConnector for ObservedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = ReqwestConnector::default().connect(options)?;
+        let idle_timeout = idle_timeout::limit_of(options);
+        let mut options = options.clone();
+        if idle_timeout.is_some() {
+            options = options.with_timeout_disabled();
+        }
+
+        let client = ReqwestConnector::default().connect(&options)?;
         Ok(HttpClient::new(ObservedClient {
             client,
+            idle_timeout,
             metrics: self.metrics.clone(),
             signing: self.signing.clone(),
         }))
@@ -78,6 +87,8 @@ pub(super) struct RequestResigner {
 #[derive(Debug)]
 struct ObservedClient {
     client: HttpClient,
+    /// Maximum silence of the origin. `None` if the client limits the time of whole responses.
+    idle_timeout: Option<Duration>,
     metrics: Arc<OriginMetrics>,
     signing: Arc<OnceLock<RequestResigner>>,
 }
@@ -113,7 +124,7 @@ impl HttpService for ObservedClient {
 impl ObservedClient {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         if is_for_credentials(request.uri()) {
-            return self.client.execute(request).await;
+            return self.execute(request).await;
         }
 
         let method = request.method();
@@ -121,7 +132,7 @@ impl ObservedClient {
         let sent = OriginRequest::begin(self.metrics.clone(), RequestKind::of(method, uri), method, uri);
 
         let start = if *method == Method::GET { range_start(request.headers()) } else { None };
-        let answer = self.client.execute(request).await;
+        let answer = self.execute(request).await;
 
         match &answer {
             Ok(answer) => sent.answered(answer.status()),
@@ -132,6 +143,13 @@ impl ObservedClient {
             Some(start) if answer.status().is_success() && !begins_at(&answer, start) => without_body(answer),
             _ => answer,
         })
+    }
+
+    async fn execute(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        match self.idle_timeout {
+            Some(limit) => idle_timeout::execute(&self.client, request, limit).await,
+            None => self.client.execute(request).await,
+        }
     }
 }
 

@@ -10,10 +10,13 @@ use std::{
 use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
-use object_store::{GetResultPayload, ObjectMeta, path::Path};
+use object_store::{GetResult, GetResultPayload, ObjectMeta, path::Path};
 use parking_lot::Mutex;
 
-use super::requests::coalesce;
+use super::requests::{
+    coalesce,
+    to_origin::{RetryState, body},
+};
 use crate::{
     ByteRange, Error, ObjectHash, ReadThrough, Result,
     read::{
@@ -229,28 +232,9 @@ impl OpenObject {
 
     async fn get(&self, range: Range<u64>) -> Result<Bytes> {
         let requests = &self.store.fetcher().requests;
-        let path = &self.known.path;
         let mut retry_state = requests.retry_state();
         loop {
-            let get = async {
-                let answer = requests.get_version(&self.known, range.clone()).await?;
-                let from_file = matches!(answer.payload, GetResultPayload::File(..));
-                let bytes = answer.bytes().await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
-                let expected = range.end - range.start;
-                let received = bytes.len() as u64;
-                if expected == received {
-                    return Ok(bytes);
-                }
-                // A short read means that the file was truncated while it was read.
-                let Range { start, end } = range;
-                if from_file {
-                    Err(requests.changed(&self.known))
-                } else {
-                    Err(Error::Truncated { path: path.to_string(), start, end, expected, received })
-                }
-            };
-
-            match requests.with_deadline(path, &retry_state, get).await {
+            match self.get_once(&range, &mut retry_state).await {
                 Ok(bytes) => {
                     let passed = &self.store.fetcher().counters.bytes_passed_through;
                     passed.add(bytes.len() as u64);
@@ -260,6 +244,35 @@ impl OpenObject {
                 Err(error) => requests.before_retry(&mut retry_state, error).await?,
             }
         }
+    }
+
+    /// Makes one attempt to read a range. Each piece of the response extends the deadline.
+    async fn get_once(&self, range: &Range<u64>, retry_state: &mut RetryState) -> Result<Bytes> {
+        let requests = &self.store.fetcher().requests;
+        let path = &self.known.path;
+        let get = requests.get_version(&self.known, range.clone());
+        let answer = requests.with_deadline(path, retry_state, get).await?;
+        if matches!(answer.payload, GetResultPayload::File(..)) {
+            return requests.with_deadline(path, retry_state, self.read_file(answer, range)).await;
+        }
+
+        let mut pieces = body(answer.payload, path, &answer.meta, range.clone())?;
+        let mut bytes = BytesMut::with_capacity((range.end - range.start) as usize);
+        while let Some(piece) = requests.with_deadline(path, retry_state, pieces.try_next()).await? {
+            bytes.extend_from_slice(&piece);
+            requests.progress(retry_state);
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// Reads a range of a file at once. A short read means that the file was truncated while it was read.
+    async fn read_file(&self, answer: GetResult, range: &Range<u64>) -> Result<Bytes> {
+        let path = &self.known.path;
+        let bytes = answer.bytes().await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
+        if bytes.len() as u64 == range.end - range.start {
+            return Ok(bytes);
+        }
+        Err(self.store.fetcher().requests.changed(&self.known))
     }
 
     /// Checks that the object is unchanged. A file may be written in place while it is read: its bytes are valid only

@@ -10,7 +10,7 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
 
@@ -24,7 +24,7 @@ use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, ListRequest, ListedKey, Origin, PageCache,
     RequestOptions, Result,
     object::headers::{CapturedHeaders, ObjectHeaders},
-    origin::{key_of_version, path_of_version, trace::traced},
+    origin::{key_of_version, overlap::OriginOverlap, path_of_version, trace::traced},
     peers::Peers,
     read::{
         column_reads::{ColumnLayout, MAX_FOOTER},
@@ -112,6 +112,8 @@ pub(crate) struct ReadThroughInner {
     options: ReadOptions,
     /// Reads object versions that the bucket retains; created on first use.
     object_versions: OnceLock<Option<ReadThrough>>,
+    /// Other stores with some of the same objects.
+    overlapping: OnceLock<Vec<(Weak<Self>, OriginOverlap)>>,
     pub(crate) collect_uploads: MinInterval,
 }
 
@@ -134,6 +136,7 @@ impl ReadThroughInner {
             footer_credit: FooterCredit::default(),
             options,
             object_versions: OnceLock::new(),
+            overlapping: OnceLock::new(),
             collect_uploads: MinInterval::new(UPLOAD_GC_INTERVAL),
         }
     }
@@ -229,9 +232,44 @@ impl ReadThrough {
         }
     }
 
-    /// Drops everything known and cached about the object and all its versions, on this node only; see
-    /// [`Self::invalidate_in_cluster`].
+    /// Links the stores whose origins overlap, such as a folder and one below it: a write through one of them also
+    /// invalidates the object in the others. Call it once, before the stores are used.
+    ///
+    /// Buckets with an S3 endpoint are not linked: a node forwards requests that change them past their stores, and
+    /// invalidates the objects in each store.
+    pub fn link_overlapping(stores: &[Self]) {
+        for store in stores {
+            let others = stores.iter().filter(|other| !Arc::ptr_eq(&other.inner, &store.inner));
+            let overlapping = others.filter_map(|other| {
+                let overlap = OriginOverlap::of(store.origin(), other.origin())?;
+                Some((Arc::downgrade(&other.inner), overlap))
+            });
+            let _ = store.inner.overlapping.set(overlapping.collect());
+        }
+    }
+
+    /// Returns the linked stores that contain any of the objects, and the paths of these there.
+    pub(crate) fn overlapping(&self, paths: &[Path]) -> Vec<(Self, Vec<Path>)> {
+        let linked = self.inner.overlapping.get().into_iter().flatten();
+        let affected = linked.filter_map(|(store, overlap)| {
+            let paths: Vec<Path> = paths.iter().filter_map(|path| overlap.path(path)).collect();
+            let store = Self { inner: store.upgrade()? };
+            (!paths.is_empty()).then_some((store, paths))
+        });
+        affected.collect()
+    }
+
+    /// Drops everything known and cached about the object and all its versions, on this node only, also in linked
+    /// stores; see [`Self::invalidate_in_cluster`].
     pub fn invalidate(&self, path: &Path) {
+        self.invalidate_here(path);
+        for (store, paths) in self.overlapping(std::slice::from_ref(path)) {
+            paths.iter().for_each(|path| store.invalidate_here(path));
+        }
+    }
+
+    /// Like [`Self::invalidate`], in this store only.
+    pub(crate) fn invalidate_here(&self, path: &Path) {
         self.versions().in_use.end(path);
         if let Some(known) = self.versions().forget(path) {
             self.drop_pages(&known);

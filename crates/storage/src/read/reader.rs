@@ -42,7 +42,7 @@ pub(crate) struct RangeReader {
     by_source: Option<Arc<BytesBySource>>,
 }
 
-/// Maximum bytes of one read that bypasses the cache: HTTP clients limit the time of a whole response.
+/// Maximum bytes of one read that bypasses the cache: the store of a caller may limit the time of a whole response.
 const MAX_BYPASS: u64 = 64 << 20;
 
 /// Minimum number of pages in a long read.

@@ -18,7 +18,7 @@ Examples:
       --edges Person_KNOWS_Person=knows.csv:src,dst
 
 A schema in YAML or JSON, with the types of GraphAr (bool, int32, int64, float,
-double, string, date, timestamp, list<…>):
+double, string, date, timestamp, list<…> of numbers or of strings):
     vertices:
       Person: {key: id, properties: {id: int64, name: string}}
     edges:

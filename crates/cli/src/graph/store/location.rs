@@ -3,10 +3,16 @@
 use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::store::{GraphStore, Snapshot, StoreOptions, StoreSchema};
+use stylobate_graph::{
+    Error,
+    store::{GraphStore, Snapshot, StoreOptions, StoreSchema},
+};
 use stylobate_storage::ByteSize;
 
-use crate::rows::{open_cache, option};
+use crate::{
+    failure::usage,
+    rows::{open_cache, option},
+};
 
 /// The location of a store.
 #[derive(Args, Clone, Debug)]
@@ -36,7 +42,12 @@ impl StoreLocationArgs {
         schema: StoreSchema,
         options: StoreOptions,
     ) -> Result<GraphStore> {
-        Ok(GraphStore::create(cache, self.source(), schema, options).await?)
+        let created = GraphStore::create(cache, self.source(), schema, options).await;
+        created.map_err(|error| match error {
+            // Nothing was read or written yet: only the schema can be wrong.
+            Error::Unwritable { .. } => usage(error.to_string()),
+            error => error.into(),
+        })
     }
 
     pub(super) async fn open(&self, cache: &Cache, options: StoreOptions) -> Result<GraphStore> {

@@ -8,7 +8,11 @@ use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::Destination;
 
 use super::{
-    edges::{EdgeWriter, arrangements, list_writer::WrittenAdjacencyList, request::EdgeWrite},
+    edges::{
+        EdgeWriter, arrangements,
+        list_writer::WrittenAdjacencyList,
+        request::{EdgeWrite, EdgeWritePlan},
+    },
     files::{encoders::ChunkEncoderPool, output::GraphOutput},
     keys::{
         VertexKeyIndex,
@@ -18,11 +22,14 @@ use super::{
     options::GraphWriteOptions,
     progress::WriteProgressTracker,
     sort::{EdgeSortPlan, shares::WriterMemoryBudget},
-    vertices::{VertexWriter, WrittenVertices, request::VertexWrite},
+    vertices::{
+        VertexWriter, WrittenVertices,
+        request::{VertexWrite, VertexWritePlan},
+    },
 };
 use crate::{
     Error, Result,
-    graphar::{EdgeInfo, GraphInfo},
+    graphar::{EdgeInfo, GraphInfo, VertexInfo},
 };
 
 /// Writes a graph as GraphAr.
@@ -121,7 +128,7 @@ impl GraphWriter {
         name: String,
         options: GraphWriteOptions,
     ) -> Result<Self> {
-        GraphInfo { name: name.clone(), extra: options.extra.clone(), ..GraphInfo::default() }.validate()?;
+        new_graph(&name, &options)?;
         let output = GraphOutput::create(destination, options.overwrite, options.durability).await?;
         let output = Arc::new(output);
         let progress = WriteProgressTracker::new(options.listener.clone());
@@ -268,10 +275,7 @@ impl GraphWriter {
         vertices: VertexWrite,
         batches: BoxStream<'_, Result<RecordBatch>>,
     ) -> Result<u64> {
-        let plan = vertices.plan(&self.options)?;
-        let mut with = self.info();
-        with.vertices.push(plan.info.clone());
-        with.validate()?;
+        let plan = plan_vertices(self.info(), vertices, &self.options)?;
         let memory = self.options.memory;
         let threads = self.options.threads;
         let used = self.keys_memory();
@@ -300,10 +304,7 @@ impl GraphWriter {
         let from = self.written(from)?;
         let to = self.written(to)?;
         let counts = (from.count, to.count);
-        let plan = edges.plan(&self.options, &from.info, &to.info)?;
-        let mut with = self.info();
-        with.edges.push(plan.info.clone());
-        with.validate()?;
+        let plan = plan_edges(self.info(), edges, (&from.info, &to.info), &self.options)?;
 
         let columns = (plan.source.as_str(), plan.destination.as_str());
         let ends = EndpointResolver::new(&plan.input, columns, (named(from), named(to)), by_index)?;
@@ -344,6 +345,39 @@ impl GraphWriter {
             Error::NoSuchVertexType { name: vertex_type.to_owned(), available: available.join(", ") }
         })
     }
+}
+
+/// Returns a graph without types, if a graph can have this name.
+pub(crate) fn new_graph(name: &str, options: &GraphWriteOptions) -> Result<GraphInfo> {
+    let graph = GraphInfo { name: name.to_owned(), extra: options.extra.clone(), ..GraphInfo::default() };
+    graph.validate()?;
+    Ok(graph)
+}
+
+/// Plans vertices, and checks that `graph` can be written with them. Does no I/O.
+pub(crate) fn plan_vertices(
+    mut graph: GraphInfo,
+    vertices: VertexWrite,
+    options: &GraphWriteOptions,
+) -> Result<VertexWritePlan> {
+    let plan = vertices.plan(options)?;
+    graph.vertices.push(plan.info.clone());
+    graph.validate()?;
+    Ok(plan)
+}
+
+/// Plans edges between vertices of two types of `graph`, and checks that the graph can be written with them. Does no
+/// I/O.
+pub(crate) fn plan_edges(
+    mut graph: GraphInfo,
+    edges: EdgeWrite,
+    (from, to): (&VertexInfo, &VertexInfo),
+    options: &GraphWriteOptions,
+) -> Result<EdgeWritePlan> {
+    let plan = edges.plan(options, from, to)?;
+    graph.edges.push(plan.info.clone());
+    graph.validate()?;
+    Ok(plan)
 }
 
 fn named(vertices: &WrittenVertices) -> EndpointVertices {

@@ -24,6 +24,7 @@ mod vertices;
 /// Internals that the graph store uses.
 pub(crate) use self::{
     edges::list_writer::WrittenAdjacencyList,
+    graph_writer::{new_graph, plan_edges, plan_vertices},
     keys::{VertexKeyIndex, room::KeyInsertError},
     names::unwritable,
 };

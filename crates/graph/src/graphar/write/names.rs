@@ -54,7 +54,7 @@ pub(super) fn groups(
     let mut taken: HashSet<String> = reserved.iter().map(|&folder| folder.to_owned()).collect();
     let group = |(number, properties)| {
         let mut group = PropertyGroup::new(file_type, properties);
-        if !is_plain(&group.prefix) || taken.contains(&group.prefix) {
+        if !is_plain(&group.prefix) || is_count_file(&group.prefix) || taken.contains(&group.prefix) {
             group.prefix = format!("properties{number}/");
         }
         while !taken.insert(group.prefix.clone()) {
@@ -92,6 +92,13 @@ fn is_plain(prefix: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && !name.starts_with('_') && name.chars().all(is_plain)
 }
 
+/// Returns true if a folder would have the name of a file beside it: `vertex_count`, or `edge_count` and a number.
+fn is_count_file(prefix: &str) -> bool {
+    let name = prefix.strip_suffix('/').unwrap_or(prefix);
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    name == "vertex_count" || name.strip_prefix("edge_count").is_some_and(is_number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +125,11 @@ mod tests {
         let long = "x".repeat(300);
         let names = [long.as_str(), "properties0"];
         assert_eq!(prefixes(&names, &[&[&long]]), ["properties0/", "properties1/"]);
+        assert_eq!(
+            prefixes(&["vertex_count", "edge_count"], &[&["vertex_count"]]),
+            ["properties0/", "edge_count/"]
+        );
+        assert_eq!(prefixes(&["edge_count07"], &[]), ["properties0/"]);
         assert!(prefixes(&[], &[]).is_empty());
     }
 

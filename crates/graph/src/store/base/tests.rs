@@ -20,7 +20,7 @@ use super::{
     VertexBaseInfo,
     edges::EdgeBase,
     vertices::VertexBase,
-    write::{BaseChunkSizes, BaseWriter},
+    write::{BaseChunkSizes, BaseWriter, edges::check_edges, vertices::check_vertices},
 };
 use crate::{
     Direction, Error, Result,
@@ -340,6 +340,36 @@ async fn each_base_is_a_graph_that_a_strict_reader_of_graphar_opens() {
 
         let count = read.iter().flat_map(|batch| ints(batch.column(0))).filter(|source| *source == 5).count();
         assert_eq!(count, degrees[&5]);
+    }
+}
+
+/// Checks were missing: types that no base can have were only refused by compactions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_of_a_type_gives_the_error_of_its_base() {
+    let lake = lake(ByteSize::mib(64), sizes(64)).await;
+    let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
+    let long = "x".repeat(250);
+    for (name, data_type, edge, is_valid) in [
+        ("fine", list(DataType::Utf8), "KNOWS", true),
+        ("days", list(DataType::Date32), "KNOWS", false),
+        ("a##b", DataType::Utf8, "KNOWS", false),
+        ("bytes", DataType::Binary, "KNOWS", false),
+        ("fine", DataType::Int64, long.as_str(), false),
+    ] {
+        let fields = [field("id", DataType::Int64), field(name, data_type)];
+        if edge == "KNOWS" {
+            let checked = check_vertices("Person", Some("id"), &fields).err().map(|error| error.to_string());
+            let written =
+                lake.writer.vertices("Person", Some("id"), &fields, 0, stream::iter([]), false).await;
+            assert_eq!(checked, written.err().map(|error| error.to_string()));
+            assert_eq!(checked.is_none(), is_valid, "{name}: {checked:?}");
+        }
+
+        let names = ("Person", edge, "Person");
+        let checked = check_edges(names, &fields).err().map(|error| error.to_string());
+        let written = lake.writer.edges(names, (10, 10), &fields, stream::iter([])).await;
+        assert_eq!(checked, written.err().map(|error| error.to_string()));
+        assert_eq!(checked.is_none(), is_valid, "{name} of {edge}: {checked:?}");
     }
 }
 

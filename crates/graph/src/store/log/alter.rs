@@ -4,6 +4,7 @@ use super::record::{DataLocation, EdgeState, FORMAT, VersionRecord, VertexState}
 use crate::{
     Error, Result,
     store::{
+        base::write::{edges::check_edges, vertices::check_vertices},
         names::{now_ms, uuid7},
         schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
     },
@@ -61,12 +62,19 @@ impl VersionRecord {
         }
     }
 
-    /// Applies several schema changes in order.
+    /// Applies several schema changes in order, as [`Self::alter`].
     pub(crate) fn alter_all(&mut self, changes: &[SchemaChange]) -> Result<()> {
         changes.iter().try_for_each(|change| self.alter(change.clone()))
     }
 
-    /// Applies a schema change.
+    /// Applies a schema change. Types and properties must be such that bases and exports can have them: the error
+    /// would otherwise come with a later compaction, when it is too late to rename anything. Existing properties are
+    /// not checked again, since earlier programs did not check them: their data stays readable, and their types may
+    /// grow.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`], and [`Error::Unwritable`] as from writing a base.
     pub(crate) fn alter(&mut self, change: SchemaChange) -> Result<()> {
         match change {
             SchemaChange::AddVertexType(of) => {
@@ -74,6 +82,7 @@ impl VersionRecord {
                 if self.vertices.iter().any(|state| state.schema.name == of.name) {
                     return Err(exists(format!("vertex type {}", of.name)));
                 }
+                check_vertices(&of.name, Some(&of.key), &of.fields())?;
                 self.vertices.push(VertexState::new(of));
             }
             SchemaChange::AddEdgeType(of) => {
@@ -83,27 +92,34 @@ impl VersionRecord {
                 if self.edges.iter().any(|state| state.schema.full_name() == of.full_name()) {
                     return Err(exists(format!("edge type {}", of.full_name())));
                 }
+                let names = (of.source.as_str(), of.name.as_str(), of.destination.as_str());
+                check_edges(names, &of.fields())?;
                 self.edges.push(EdgeState { schema: of, count: 0, bases: Vec::new(), deltas: Vec::new() });
             }
             SchemaChange::AddVertexProperty { vertex_type, property } => {
                 let at = self.vertex_type(&vertex_type)?;
                 if let Some(state) = self.vertices.get_mut(at) {
+                    let added = property.field();
                     let grown = VertexType {
                         properties: with(&state.schema.properties, property),
                         ..state.schema.clone()
                     };
                     grown.check()?;
+                    check_vertices(&grown.name, None, &[added])?;
                     state.schema = grown;
                 }
             }
             SchemaChange::AddEdgeProperty { edge_type, property } => {
                 let at = self.edge_type(&edge_type)?;
                 if let Some(state) = self.edges.get_mut(at) {
+                    let added = property.field();
                     let grown = EdgeType {
                         properties: with(&state.schema.properties, property),
                         ..state.schema.clone()
                     };
                     grown.check()?;
+                    let names = (grown.source.as_str(), grown.name.as_str(), grown.destination.as_str());
+                    check_edges(names, &[added])?;
                     state.schema = grown;
                 }
             }

@@ -93,7 +93,7 @@ pub struct Compacted {
     pub of: String,
     /// Version of the compaction.
     pub version: u64,
-    /// True if everything became one base; otherwise deltas became one delta, and patches one patch.
+    /// True if everything became one base; otherwise deltas and patches were merged into few.
     pub rewritten: bool,
     /// Number of rows written.
     pub rows: u64,

@@ -1,13 +1,12 @@
-//! Merges committed edges of a type: deltas into one delta without deleted edges, deletions into one set.
+//! Merges committed edges of a type: deltas into few deltas without deleted edges, deletions into one set.
 
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
     array::{AsArray, RecordBatch},
     compute::concat_batches,
-    datatypes::{FieldRef, Int64Type, Schema},
+    datatypes::{FieldRef, Int64Type},
 };
-use futures::TryStreamExt;
 use roaring::RoaringTreemap;
 use stylobate_storage::Corrupt;
 
@@ -15,10 +14,11 @@ use super::{
     compact::{
         CompactOptions, CompactionOutcome, EarlierVersion, TypeLease, common, next, was_not_committed,
     },
-    rewrite_edges::{EndpointPairSet, all_edges, deleted_since},
+    rewrite_edges::{EndpointPairSet, deleted_since, of_delta, without_deleted},
 };
 use crate::{
     Direction, Error, Result,
+    slice_bytes::slice_bytes,
     store::{
         delta::{
             deletion::DeletionSet,
@@ -27,16 +27,61 @@ use crate::{
         },
         graph_store::{GraphStore, PendingVersion},
         log::record::{DataLocation, EdgeBaseState, EdgeDeletionPair, EdgeDeltaInfo},
-        parts::edge_parts::EdgeParts,
+        parts::{
+            edge_part::{EdgePart, EdgePartSource},
+            edge_parts::EdgeParts,
+        },
         snapshot::Snapshot,
-        write::plan::first_of_latest,
+        write::plan::{MergeBudget, MergeStep, first_of_latest},
     },
 };
 
-/// Merged delta, and its location; `None` if it has no rows.
-struct MergedEdgeDelta {
-    delta: EdgeDelta,
-    at: Option<DataLocation>,
+/// Latest deltas of a type, some of them merged.
+struct MergedEdgeDeltas {
+    /// Number of earlier deltas, which remain.
+    skip: usize,
+    /// From the latest to the earliest.
+    deltas: Vec<MergedEdgeDelta>,
+}
+
+enum MergedEdgeDelta {
+    /// Existing delta at this location.
+    Remaining(DataLocation),
+    /// Ends of new edges, and the location of the edges; `None` if there are none.
+    New { ends: Box<EdgeDelta>, at: Option<DataLocation> },
+}
+
+impl MergedEdgeDeltas {
+    /// Returns true if it differs from the existing deltas.
+    fn has_new(&self) -> bool {
+        self.deltas.iter().any(|delta| matches!(delta, MergedEdgeDelta::New { .. }))
+    }
+
+    /// Returns the locations of new deltas.
+    fn written(&self) -> Vec<&DataLocation> {
+        let mut written = Vec::new();
+        for delta in &self.deltas {
+            if let MergedEdgeDelta::New { at: Some(at), .. } = delta {
+                written.push(at);
+            }
+        }
+        written
+    }
+
+    /// Returns the number of edges in new deltas.
+    fn rows(&self) -> u64 {
+        let rows = |delta: &MergedEdgeDelta| match delta {
+            MergedEdgeDelta::New { ends, .. } => ends.len(),
+            MergedEdgeDelta::Remaining(_) => 0,
+        };
+        self.deltas.iter().map(rows).sum()
+    }
+}
+
+/// Delta in memory, without deleted edges.
+struct EdgeDeltaRows<'a> {
+    info: &'a EdgeDeltaInfo,
+    rows: RecordBatch,
 }
 
 impl GraphStore {
@@ -58,7 +103,11 @@ impl GraphStore {
         let merged = match state.deltas.get(skip..).unwrap_or_default() {
             [] => None,
             [alone] if !alone.at.is_inline() && alone.deleted.is_empty() => None,
-            _ => Some(Arc::new(self.merged_delta(&parts, skip).await?)),
+            _ => {
+                let budget = MergeBudget::new(self.core().options.memory, options.is_of_writer());
+                let merged = self.merged_edge_deltas(&parts, skip, budget).await?;
+                merged.has_new().then(|| Arc::new(merged))
+            }
         };
 
         let has_sets = state.bases.iter().any(has_sets);
@@ -79,7 +128,8 @@ impl GraphStore {
                 let now = head.edge_parts(at).await?;
                 let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
                 if let Some(merged) = merged {
-                    let since = deleted_since(&parts, parts.state.bases.len() + skip, &now).await?;
+                    let skip = parts.state.bases.len() + merged.skip;
+                    let since = deleted_since(&parts, skip, &now).await?;
                     let Some((pairs, replaced)) = since else { return Ok(None) };
                     self.replace_deltas(&merged, &pairs, &mut state.deltas, replaced, &mut files).await?;
                 }
@@ -91,68 +141,138 @@ impl GraphStore {
 
         let published = self.publish(lease.lease, replace).await;
         if was_not_committed(&published)
-            && let Some(location) = merged.as_ref().and_then(|merged| merged.at.as_ref())
+            && let Some(merged) = &merged
         {
-            self.core().give_up_file(location).await;
+            for location in merged.written() {
+                self.core().give_up_file(location).await;
+            }
         }
-        let rows = merged.map_or(0, |merged| merged.delta.len());
+        let rows = merged.map_or(0, |merged| merged.rows());
         Ok(match published? {
             Some(done) => CompactionOutcome::merged(name, done.version(), rows),
             None => CompactionOutcome::Overtaken,
         })
     }
 
-    /// Writes the live edges of all deltas after the first `skip` to a file.
-    async fn merged_delta(&self, parts: &Arc<EdgeParts>, skip: usize) -> Result<MergedEdgeDelta> {
-        let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
-        let skip = parts.state.bases.len() + skip;
-        let batches: Vec<RecordBatch> = all_edges(parts.clone(), skip, fields.clone()).try_collect().await?;
-        let schema = Arc::new(Schema::new(delta::fields(&fields).to_vec()));
-        let all = concat_batches(&schema, &batches).map_err(|error| arrow_error("deltas of edges", error))?;
+    /// Merges the live edges of all deltas after the first `skip` into few deltas, each in a file. For a writer, only
+    /// those of the latest deltas that its budget admits.
+    async fn merged_edge_deltas(
+        &self,
+        parts: &EdgeParts,
+        skip: usize,
+        mut budget: MergeBudget,
+    ) -> Result<MergedEdgeDeltas> {
+        let fields = parts.state.schema.fields();
+        let latest = parts.state.deltas.get(skip..).unwrap_or_default();
+        let parts = parts.parts.get(parts.state.bases.len() + skip..).unwrap_or_default();
+        let mut merged = MergedEdgeDeltas { skip: skip + latest.len(), deltas: Vec::new() };
+        let mut deltas: Vec<EdgeDeltaRows<'_>> = Vec::new();
+        for (info, part) in latest.iter().zip(parts).rev() {
+            let rows = live_rows(part, &fields).await?;
+            match budget.admit(slice_bytes(&rows) as u64) {
+                MergeStep::Join => {}
+                MergeStep::Begin => {
+                    let complete = self.merge_edge_deltas(std::mem::take(&mut deltas), &fields).await?;
+                    merged.deltas.extend(complete);
+                }
+                MergeStep::Stop => break,
+            }
+            deltas.push(EdgeDeltaRows { info, rows });
+            merged.skip -= 1;
+        }
+
+        merged.deltas.extend(self.merge_edge_deltas(deltas, &fields).await?);
+        Ok(merged)
+    }
+
+    /// Merges deltas, given from the latest to the earliest, into one in a file. `None` if there are none.
+    async fn merge_edge_deltas(
+        &self,
+        deltas: Vec<EdgeDeltaRows<'_>>,
+        fields: &[FieldRef],
+    ) -> Result<Option<MergedEdgeDelta>> {
+        let Some(earliest) = deltas.last() else { return Ok(None) };
+        if let [alone] = deltas.as_slice()
+            && !alone.info.at.is_inline()
+            && alone.info.deleted.is_empty()
+        {
+            return Ok(Some(MergedEdgeDelta::Remaining(alone.info.at.clone())));
+        }
+
+        let all = concat_batches(&earliest.rows.schema(), deltas.iter().rev().map(|delta| &delta.rows));
+        let all = all.map_err(|error| arrow_error("deltas of edges", error))?;
+        drop(deltas);
         let ends = |at: usize| all.column(at).as_primitive::<Int64Type>().values();
         let properties = all.columns().get(2..).unwrap_or_default();
-        let sorted = delta::sorted(ends(0), ends(1), &fields, properties)?;
+        let sorted = delta::sorted(ends(0), ends(1), fields, properties)?;
+        drop(all);
         let at = match sorted.num_rows() {
             0 => None,
             _ => Some(self.write_rows(&sorted).await?),
         };
 
-        let sources = sorted.column(0).clone();
-        let destinations = sorted.column(1).clone();
+        // Properties are not needed any more.
+        let ends = sorted.project(&[0, 1]).map_err(|error| arrow_error("deltas of edges", error))?;
+        let sources = ends.column(0).clone();
+        let destinations = ends.column(1).clone();
         let wrong = |corrupt: Corrupt| Error::Data {
             file: "deltas of edges".to_owned(),
             reason: corrupt.to_string(),
         };
-        let delta = EdgeDelta::new(DeltaRows::Decoded(sorted), &sources, &destinations).map_err(wrong)?;
-        Ok(MergedEdgeDelta { delta, at })
+        let ends = EdgeDelta::new(DeltaRows::Decoded(ends), &sources, &destinations).map_err(wrong)?;
+        Ok(Some(MergedEdgeDelta::New { ends: Box::new(ends), at }))
     }
 
-    /// Replaces deltas with the merged one, in which the edges between `pairs` are deleted.
+    /// Replaces deltas with the merged ones, in which the edges between `pairs` are deleted.
     async fn replace_deltas(
         &self,
-        merged: &MergedEdgeDelta,
+        merged: &MergedEdgeDeltas,
         pairs: &EndpointPairSet,
         deltas: &mut Vec<EdgeDeltaInfo>,
         replaced: Range<usize>,
         files: &mut Vec<DataLocation>,
     ) -> Result<()> {
-        let mut gone = RoaringTreemap::new();
-        for (source, destination) in pairs {
-            gone.insert_range(merged.delta.find(Direction::Out, *source, *destination));
-        }
-        let rows = merged.delta.len();
-        let deleted_count = gone.len();
-        let mut new = None;
-        if let Some(at) = merged.at.clone().filter(|_| deleted_count < rows) {
-            let mut info = EdgeDeltaInfo { at, rows, deleted: Vec::new(), deleted_count };
-            if !gone.is_empty() {
-                info.deleted.push(self.core().write_deleted(&DeletionSet::new(gone), files).await?);
+        let mut infos = Vec::with_capacity(merged.deltas.len());
+        for delta in merged.deltas.iter().rev() {
+            match delta {
+                // With its deletions since then. It is gone if all its edges were deleted.
+                MergedEdgeDelta::Remaining(at) => {
+                    infos.extend(deltas.iter().find(|info| info.at == *at).cloned());
+                }
+                MergedEdgeDelta::New { ends, at: Some(at) } => {
+                    infos.extend(self.without_pairs(ends, at, pairs, files).await?);
+                }
+                MergedEdgeDelta::New { at: None, .. } => {}
             }
-            new = Some(info);
         }
 
-        deltas.splice(replaced, new);
+        deltas.splice(replaced, infos);
         Ok(())
+    }
+
+    /// Returns a new delta without the edges between `pairs`; `None` if no edge is left.
+    async fn without_pairs(
+        &self,
+        ends: &EdgeDelta,
+        at: &DataLocation,
+        pairs: &EndpointPairSet,
+        files: &mut Vec<DataLocation>,
+    ) -> Result<Option<EdgeDeltaInfo>> {
+        let mut gone = RoaringTreemap::new();
+        for (source, destination) in pairs {
+            gone.insert_range(ends.find(Direction::Out, *source, *destination));
+        }
+        let rows = ends.len();
+        let deleted_count = gone.len();
+        if deleted_count >= rows {
+            return Ok(None);
+        }
+
+        let mut info = EdgeDeltaInfo { at: at.clone(), rows, deleted: Vec::new(), deleted_count };
+        if !gone.is_empty() {
+            info.deleted.push(self.core().write_deleted(&DeletionSet::new(gone), files).await?);
+        }
+        Ok(Some(info))
     }
 
     /// Merges the deletions of each base into one set, so that no record of an earlier version is needed.
@@ -170,6 +290,16 @@ impl GraphStore {
             }];
         }
         Ok(())
+    }
+}
+
+/// Reads the live edges of a delta: both ends, and columns.
+async fn live_rows(part: &EdgePart, fields: &[FieldRef]) -> Result<RecordBatch> {
+    match &part.of {
+        EdgePartSource::Delta(delta) => {
+            without_deleted(&of_delta(delta, fields).await?, 0, &part.out_deleted)
+        }
+        EdgePartSource::Base(_) => Err(Error::Ended { reason: "a base among deltas".to_owned() }),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Merges committed vertices of a type: deltas into one delta, patches into one patch, deletions into one set.
+//! Merges committed vertices of a type: deltas into few deltas, patches into few patches, deletions into one set.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use arrow::{
-    array::{RecordBatch, new_null_array},
-    compute::concat_batches,
-    datatypes::{FieldRef, Schema},
+    array::{Array, RecordBatch, new_null_array},
+    compute::{concat, concat_batches},
+    datatypes::FieldRef,
 };
 
 use super::{
@@ -15,16 +15,24 @@ use super::{
     rewrite_vertices::{batch, follows},
 };
 use crate::{
-    Result,
+    Error, Result,
+    slice_bytes::slice_bytes,
     store::{
         access::Access,
+        budgeted::bytes_of,
         delta::rows::{self, ColumnArrays, arrow_error},
         graph_store::{GraphStore, PendingVersion},
         log::record::{DataLocation, VertexDeltaInfo, VertexPatchInfo},
         names::uuid7,
-        parts::{vertex_part::VertexPart, vertex_parts::VertexParts},
+        parts::{
+            vertex_part::VertexPart,
+            vertex_parts::{VertexParts, VertexSelection},
+        },
         snapshot::Snapshot,
-        write::{commit as draft, plan::first_of_latest},
+        write::{
+            commit as draft,
+            plan::{MergeBudget, MergeStep, first_of_latest},
+        },
     },
 };
 
@@ -33,6 +41,38 @@ struct MergedSegments<T> {
     infos: Vec<T>,
     written: Vec<DataLocation>,
     rows: u64,
+}
+
+impl<T> Default for MergedSegments<T> {
+    fn default() -> Self {
+        Self { infos: Vec::new(), written: Vec::new(), rows: 0 }
+    }
+}
+
+/// Delta in memory.
+struct VertexDeltaRows<'a> {
+    info: &'a VertexDeltaInfo,
+    rows: RecordBatch,
+}
+
+/// Patches in memory, to be merged: those of the same properties, each without the vertices of later ones.
+#[derive(Default)]
+struct PatchMerge {
+    /// Their positions.
+    patches: Vec<usize>,
+    /// True if one of them is inline in a record.
+    has_inline: bool,
+    indexes: Vec<i64>,
+    values: Vec<ColumnArrays>,
+}
+
+impl PatchMerge {
+    fn add(&mut self, at: usize, info: &VertexPatchInfo, indexes: Vec<i64>, values: ColumnArrays) {
+        self.patches.push(at);
+        self.has_inline |= info.at.is_inline();
+        self.indexes.extend(indexes);
+        self.values.push(values);
+    }
 }
 
 impl GraphStore {
@@ -53,8 +93,9 @@ impl GraphStore {
         let first = |rows: Vec<u64>| first_of_latest(rows.into_iter(), options.is_of_writer());
         let deltas = first(before.deltas.iter().map(|info| info.rows).collect()).max(deltas_kept);
         let patches = first(before.patches.iter().map(|info| info.rows).collect()).max(patches_kept);
-        let deltas = self.merged_deltas(parts, deltas).await?;
-        let patches = self.merged_patches(parts, patches).await?;
+        let budget = MergeBudget::new(self.core().options.memory, options.is_of_writer());
+        let deltas = self.merged_vertex_deltas(parts, deltas, budget).await?;
+        let patches = self.merged_patches(parts, patches, budget).await?;
         let written = || deltas.written.iter().chain(&patches.written);
         let has_sets = before.deleted.len() > 1 || before.deleted.iter().any(DataLocation::is_inline);
         let are_fewer = patches.infos.len() < before.patches.len();
@@ -99,91 +140,175 @@ impl GraphStore {
         })
     }
 
-    /// Merges all deltas after the first `skip` into one per range of consecutive indexes, each in a file.
-    async fn merged_deltas(
+    /// Merges all deltas after the first `skip` into few per range of consecutive indexes, each in a file. For a
+    /// writer, only the latest that its budget admits.
+    async fn merged_vertex_deltas(
         &self,
         parts: &VertexParts,
         skip: usize,
+        mut budget: MergeBudget,
     ) -> Result<MergedSegments<VertexDeltaInfo>> {
-        let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
+        let fields = parts.state.schema.fields();
         let (before, latest) = parts.state.deltas.split_at_checked(skip).unwrap_or_default();
-        let mut merged = MergedSegments { infos: before.to_vec(), written: Vec::new(), rows: 0 };
+        let mut merged = MergedSegments::default();
+        // Number of deltas that were not visited yet, from the latest to the earliest.
+        let mut left = latest.len();
         let adjacent = |a: &VertexDeltaInfo, b: &VertexDeltaInfo| a.first + a.rows == b.first;
-        for run in latest.chunk_by(adjacent) {
+
+        'runs: for run in latest.chunk_by(adjacent).rev() {
             if let [alone] = run
                 && !alone.at.is_inline()
             {
                 merged.infos.push(alone.clone());
+                left -= 1;
                 continue;
             }
 
-            let Some(first) = run.first().map(|info| info.first) else { continue };
-            let mut batches = Vec::new();
-            for part in &parts.parts {
-                if let VertexPart::Delta(delta) = part
-                    && run.iter().any(|info| info.first == delta.range().start)
-                {
-                    batches.push(batch(&fields, delta.rows().of_fields(&fields).await?.into_vec())?);
+            let mut deltas: Vec<VertexDeltaRows<'_>> = Vec::new();
+            for info in run.iter().rev() {
+                let rows = delta_rows(parts, info, &fields).await?;
+                match budget.admit(slice_bytes(&rows) as u64) {
+                    MergeStep::Join => {}
+                    MergeStep::Begin => {
+                        self.merge_vertex_deltas(std::mem::take(&mut deltas), &mut merged).await?;
+                    }
+                    MergeStep::Stop => {
+                        self.merge_vertex_deltas(deltas, &mut merged).await?;
+                        break 'runs;
+                    }
                 }
+                deltas.push(VertexDeltaRows { info, rows });
+                left -= 1;
             }
 
-            let schema = Arc::new(Schema::new(fields.to_vec()));
-            let all = concat_batches(&schema, &batches);
-            let at = self.write_rows(&all.map_err(|error| arrow_error("deltas of vertices", error))?).await?;
-            let rows = run.iter().map(|info| info.rows).sum();
-            merged.written.push(at.clone());
-            merged.rows += rows;
-            merged.infos.push(VertexDeltaInfo { at, first, rows });
+            self.merge_vertex_deltas(deltas, &mut merged).await?;
+            budget.end_merge();
         }
 
+        let visited = std::mem::take(&mut merged.infos);
+        let remaining = latest.get(..left).unwrap_or_default();
+        merged.infos = before.iter().chain(remaining).cloned().chain(visited.into_iter().rev()).collect();
         Ok(merged)
     }
 
-    /// Merges all patches after the first `skip` into one per set of properties, each in a file.
+    /// Merges consecutive deltas, given from the latest to the earliest, into one in a file.
+    async fn merge_vertex_deltas(
+        &self,
+        deltas: Vec<VertexDeltaRows<'_>>,
+        merged: &mut MergedSegments<VertexDeltaInfo>,
+    ) -> Result<()> {
+        let Some(earliest) = deltas.last() else { return Ok(()) };
+        if let [alone] = deltas.as_slice()
+            && !alone.info.at.is_inline()
+        {
+            merged.infos.push(alone.info.clone());
+            return Ok(());
+        }
+
+        let first = earliest.info.first;
+        let all = concat_batches(&earliest.rows.schema(), deltas.iter().rev().map(|delta| &delta.rows));
+        let all = all.map_err(|error| arrow_error("deltas of vertices", error))?;
+        drop(deltas);
+        let at = self.write_rows(&all).await?;
+        let rows = all.num_rows() as u64;
+        merged.written.push(at.clone());
+        merged.rows += rows;
+        merged.infos.push(VertexDeltaInfo { at, first, rows });
+
+        Ok(())
+    }
+
+    /// Merges all patches after the first `skip` into few per set of properties, each in a file. For a writer, only the
+    /// latest that its budget admits.
     async fn merged_patches(
         &self,
         parts: &VertexParts,
         skip: usize,
+        budget: MergeBudget,
     ) -> Result<MergedSegments<VertexPatchInfo>> {
         let (before, latest) = parts.state.patches.split_at_checked(skip).unwrap_or_default();
-        let mut merged = MergedSegments { infos: before.to_vec(), written: Vec::new(), rows: 0 };
         let properties = |info: &VertexPatchInfo| info.columns.iter().cloned().collect::<BTreeSet<String>>();
         let all_properties: BTreeSet<BTreeSet<String>> = latest.iter().map(properties).collect();
-        let mut new = Vec::new();
+        let mut new = MergedSegments::default();
+        let mut replaced: BTreeSet<usize> = BTreeSet::new();
         for columns in all_properties {
-            let same = || latest.iter().enumerate().filter(|(_, info)| properties(info) == columns);
-            if let (Some((_, alone)), None) = (same().next(), same().nth(1))
+            let same = latest.iter().enumerate().filter(|(_, info)| properties(info) == columns);
+            let same: Vec<(usize, &VertexPatchInfo)> = same.collect();
+            if let [(_, alone)] = same.as_slice()
                 && !alone.at.is_inline()
             {
                 continue;
             }
 
-            let patches = same().filter_map(|(at, _)| parts.patches.get(skip + at));
-            let indexes: BTreeSet<i64> =
-                patches.flat_map(|patch| patch.indexes().values().iter().copied()).collect();
-            let indexes: Vec<i64> = indexes.into_iter().filter(|index| parts.is_there(*index)).collect();
-            if indexes.is_empty() {
-                continue;
+            let mut budget = budget;
+            let current = CurrentValues::new(parts, &columns);
+            let mut merge = PatchMerge::default();
+            let mut covered: BTreeSet<i64> = BTreeSet::new();
+            for (at, info) in same.into_iter().rev() {
+                let Some(patch) = parts.patches.get(skip + at) else { continue };
+                let is_live = |index: &i64| parts.is_there(*index) && !covered.contains(index);
+                let indexes: Vec<i64> = patch.indexes().values().iter().copied().filter(is_live).collect();
+                if indexes.is_empty() {
+                    replaced.insert(at);
+                    continue;
+                }
+
+                let values = current.of(&indexes).await?;
+                match budget.admit(bytes_of(&values)) {
+                    MergeStep::Join => {}
+                    MergeStep::Begin => {
+                        let complete = std::mem::take(&mut merge);
+                        self.merge_patches(complete, &current, &mut new, &mut replaced).await?;
+                    }
+                    MergeStep::Stop => break,
+                }
+                covered.extend(&indexes);
+                merge.add(at, info, indexes, values);
             }
 
-            let patch = current(parts, &columns, &indexes).await?;
-            let at = self.write_rows(&patch).await?;
-            let rows = patch.num_rows() as u64;
-            merged.written.push(at.clone());
-            merged.rows += rows;
-            new.push(VertexPatchInfo { at, rows, columns: columns.into_iter().collect() });
+            self.merge_patches(merge, &current, &mut new, &mut replaced).await?;
         }
 
         // The new patches hold current values, and take precedence over the remaining ones, which may hold older
         // values.
-        let is_left = |info: &&VertexPatchInfo| {
-            let is_alone = latest.iter().filter(|other| properties(other) == properties(info)).count() == 1;
-            is_alone && !info.at.is_inline()
-        };
-        merged.infos.extend(latest.iter().filter(is_left).cloned());
-        merged.infos.extend(new);
+        let remaining = latest.iter().enumerate().filter(|(at, _)| !replaced.contains(at));
+        let remaining = remaining.map(|(_, info)| info.clone());
+        new.infos = before.iter().cloned().chain(remaining).chain(new.infos).collect();
+        Ok(new)
+    }
 
-        Ok(merged)
+    /// Merges patches into one in a file. A single one in a file remains.
+    async fn merge_patches(
+        &self,
+        merge: PatchMerge,
+        current: &CurrentValues<'_>,
+        new: &mut MergedSegments<VertexPatchInfo>,
+        replaced: &mut BTreeSet<usize>,
+    ) -> Result<()> {
+        let PatchMerge { patches, has_inline, indexes, values } = merge;
+        if patches.is_empty() || (patches.len() == 1 && !has_inline) {
+            return Ok(());
+        }
+
+        let mut columns = ColumnArrays::new();
+        for at in 0..current.fields.len() {
+            let arrays: Vec<&dyn Array> =
+                values.iter().filter_map(|values| values.get(at)).map(AsRef::as_ref).collect();
+            columns.push(concat(&arrays).map_err(|error| arrow_error("patches of vertices", error))?);
+        }
+        drop(values);
+
+        let patch = draft::patch(&indexes, &current.fields, &columns)?;
+        drop(columns);
+        let at = self.write_rows(&patch).await?;
+        let rows = patch.num_rows() as u64;
+        let columns = current.fields.iter().map(|field| field.name().clone()).collect();
+        replaced.extend(patches);
+        new.written.push(at.clone());
+        new.rows += rows;
+        new.infos.push(VertexPatchInfo { at, rows, columns });
+
+        Ok(())
     }
 
     /// Writes rows to a file.
@@ -195,13 +320,37 @@ impl GraphStore {
     }
 }
 
-/// Returns a patch of current values. Each of these properties must have been patched for each vertex.
-async fn current(parts: &VertexParts, columns: &BTreeSet<String>, indexes: &[i64]) -> Result<RecordBatch> {
-    let fields = parts.state.schema.fields();
-    let fields: Vec<FieldRef> = fields.into_iter().filter(|field| columns.contains(field.name())).collect();
-    let nothing: ColumnArrays =
-        fields.iter().map(|field| new_null_array(field.data_type(), indexes.len())).collect();
-    let selection = parts.select(fields.clone().into());
-    let values = parts.patched(Access::Loading, indexes, nothing, &selection).await?;
-    draft::patch(indexes, &fields, &values)
+/// Reads the rows of a delta.
+async fn delta_rows(parts: &VertexParts, info: &VertexDeltaInfo, fields: &[FieldRef]) -> Result<RecordBatch> {
+    for part in &parts.parts {
+        if let VertexPart::Delta(delta) = part
+            && delta.range().start == info.first
+        {
+            return batch(fields, delta.rows().of_fields(fields).await?.into_vec());
+        }
+    }
+    Err(Error::Ended { reason: format!("a delta that is no part: {}", info.at) })
+}
+
+/// Current values of properties that were patched for each vertex in question.
+struct CurrentValues<'a> {
+    parts: &'a VertexParts,
+    fields: Vec<FieldRef>,
+    selection: VertexSelection,
+}
+
+impl<'a> CurrentValues<'a> {
+    fn new(parts: &'a VertexParts, columns: &BTreeSet<String>) -> Self {
+        let fields = parts.state.schema.fields();
+        let fields: Vec<FieldRef> =
+            fields.into_iter().filter(|field| columns.contains(field.name())).collect();
+        let selection = parts.select(fields.clone().into());
+        Self { parts, fields, selection }
+    }
+
+    async fn of(&self, indexes: &[i64]) -> Result<ColumnArrays> {
+        let nothing: ColumnArrays =
+            self.fields.iter().map(|field| new_null_array(field.data_type(), indexes.len())).collect();
+        self.parts.patched(Access::Loading, indexes, nothing, &self.selection).await
+    }
 }

@@ -285,7 +285,7 @@ pub(crate) fn all_edges(
 }
 
 /// Reads all edges of a delta: both ends, and columns.
-async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch> {
+pub(crate) async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch> {
     let ends = [delta.keys(Direction::Out), delta.neighbors(Direction::Out)];
     let ends = ends.into_iter().map(|ends| Arc::new(ends.clone()) as ArrayRef);
     let properties = delta.rows().of_fields(fields).await?;
@@ -293,7 +293,7 @@ async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch>
 }
 
 /// Drops deleted rows; `first` is the ordinal of the first row.
-fn without_deleted(batch: &RecordBatch, first: u64, deleted: &DeletionSet) -> Result<RecordBatch> {
+pub(crate) fn without_deleted(batch: &RecordBatch, first: u64, deleted: &DeletionSet) -> Result<RecordBatch> {
     let range = first..first + batch.num_rows() as u64;
     if deleted.count(&range) == 0 {
         return Ok(batch.clone());

@@ -125,6 +125,9 @@ struct StoreContents {
 /// decision, since the records of a week may take gigabytes.
 struct LogSweep {
     cutoff_ms: i64,
+    /// Oldest version that a running compaction started from. The records since then tell the compaction whether
+    /// another one replaced its parts, and a writer which of them to leave alone.
+    compacted: Option<u64>,
     /// Time of the put that superseded the next version, in milliseconds since 1970 by the clock of the store: the
     /// committer's own clock may have been set since. `i64::MAX` for the newest version.
     superseded_ms: i64,
@@ -152,7 +155,8 @@ struct Garbage<'a> {
 impl GraphStore {
     /// Removes old versions, and files that no version needs. Keeps the newest version, and all versions that snapshots
     /// of this [`GraphStore`] hold. Snapshots of other processes are safe until their versions have been superseded for
-    /// the minimum age. Versions that are being removed cannot be opened.
+    /// the minimum age. Versions that are being removed cannot be opened. While a compaction runs, in any process, the
+    /// version that it started from and all later ones are kept, except with [`CollectOptions::with_even_young`].
     ///
     /// # Errors
     ///
@@ -189,7 +193,8 @@ impl GraphStore {
         let files = self.files().await?;
         // Held until everything is removed.
         let mut condemned = CondemnedVersions::none_of(&self.core().live);
-        let log = self.sweep_log(options, now_ms, &mut condemned).await?;
+        let compacted = if options.ignore_min_age { None } else { lease::oldest_compacted(&leases, now_ms) };
+        let log = self.sweep_log(options, now_ms, compacted, &mut condemned).await?;
         let contents = StoreContents { files, leases, log };
 
         let garbage = Garbage::among(&contents, &self.core().folder.base, options, now_ms);
@@ -201,11 +206,12 @@ impl GraphStore {
     }
 
     /// Reads the records of all versions in the log, and decides which versions are removed as of `now_ms`. Condemns
-    /// these, except in a dry run.
+    /// these, except in a dry run. Versions since `compacted` are kept.
     async fn sweep_log(
         &self,
         options: &CollectOptions,
         now_ms: i64,
+        compacted: Option<u64>,
         condemned: &mut CondemnedVersions<'_>,
     ) -> Result<LogSweep> {
         let log = &self.core().log;
@@ -215,7 +221,7 @@ impl GraphStore {
         });
 
         let scope = options.pin_scope();
-        let mut sweep = LogSweep::new(options.cutoff_ms(now_ms));
+        let mut sweep = LogSweep::new(options.cutoff_ms(now_ms), compacted);
         let mut records = futures::stream::iter(reads).buffered(REQUESTS);
         while let Some((listed, record)) = records.try_next().await? {
             sweep.visit(listed, &record, |version| {
@@ -278,9 +284,10 @@ impl GraphStore {
 }
 
 impl LogSweep {
-    fn new(cutoff_ms: i64) -> Self {
+    fn new(cutoff_ms: i64, compacted: Option<u64>) -> Self {
         Self {
             cutoff_ms,
+            compacted,
             superseded_ms: i64::MAX,
             inline: HashSet::new(),
             removed: Vec::new(),
@@ -289,16 +296,18 @@ impl LogSweep {
         }
     }
 
-    /// Decides on the next version. It is removed if it was superseded by `cutoff_ms`, no kept version needs its inline
-    /// data, and `condemn` returns true: it returns false if a snapshot holds the version.
+    /// Decides on the next version. It is removed if it was superseded by `cutoff_ms`, no running compaction started
+    /// from it or an earlier one, no kept version needs its inline data, and `condemn` returns true: it returns false
+    /// if a snapshot holds the version.
     fn visit(&mut self, listed: ListedRecord, record: &VersionRecord, condemn: impl FnOnce(u64) -> bool) {
         let ListedRecord { version, put_ms, .. } = listed;
         // No version was superseded before its own put, even if the clock of the store was set back.
         let is_young = self.superseded_ms.max(put_ms) > self.cutoff_ms;
+        let is_compacted = self.compacted.is_some_and(|oldest| version >= oldest);
         self.superseded_ms = put_ms;
 
         // Inline data is in the record itself or in an earlier one.
-        if is_young || self.inline.contains(&version) || !condemn(version) {
+        if is_young || is_compacted || self.inline.contains(&version) || !condemn(version) {
             self.inline.extend(record.locations().filter_map(inline_version));
             self.needed.add(record);
         } else {
@@ -425,7 +434,7 @@ mod tests {
             object("social/vertices/Person-1/chunk0", 0),
             object("social/delta/2.parquet", NOW_MS),
         ];
-        StoreContents { files, leases, log: LogSweep::new(NOW_MS) }
+        StoreContents { files, leases, log: LogSweep::new(NOW_MS, None) }
     }
 
     /// Returns a record that refers to inline data of versions, and to its own file.
@@ -459,7 +468,12 @@ mod tests {
     /// Sweeps a log with a cutoff of 100 ms. `log` has versions, times of their puts, and versions whose inline data
     /// they need, from the newest version to the oldest.
     fn swept(log: &[(u64, i64, &[u64])], held: &[u64]) -> LogSweep {
-        let mut sweep = LogSweep::new(100);
+        swept_since(None, log, held)
+    }
+
+    /// Sweeps like [`swept`], while a compaction that started from a version is running.
+    fn swept_since(compacted: Option<u64>, log: &[(u64, i64, &[u64])], held: &[u64]) -> LogSweep {
+        let mut sweep = LogSweep::new(100, compacted);
         for &(version, put_ms, inline) in log {
             let listed = ListedRecord { version, bytes: 0, put_ms };
             sweep.visit(listed, &record(version, inline), |version| !held.contains(&version));
@@ -486,6 +500,20 @@ mod tests {
     #[test]
     fn the_newest_version_is_kept_at_any_age() {
         assert!(swept(&[(4, 0, &[])], &[]).removed.is_empty());
+    }
+
+    /// A compaction that took longer than the minimum age lost its version: its process could no longer tell whether
+    /// others had replaced its parts, and writers did not merge until it ended.
+    #[test]
+    fn versions_since_that_of_a_running_compaction_are_kept() {
+        let log: [(u64, i64, &[u64]); 4] = [(5, 50, &[]), (4, 40, &[]), (3, 30, &[]), (2, 20, &[])];
+        assert_eq!(swept_since(Some(3), &log, &[]).removed, [2]);
+        assert_eq!(swept_since(None, &log, &[]).removed, [4, 3, 2]);
+
+        let leases =
+            [("1.compaction-4", NOW_MS), ("2.compaction-3", NOW_MS), ("3.compaction-2", 0), ("4", NOW_MS)];
+        let leases = leases.map(|(name, put_ms)| object(&format!("social/leases/{name}"), put_ms));
+        assert_eq!(lease::oldest_compacted(&leases, NOW_MS), Some(3), "that of version 2 has expired");
     }
 
     #[test]
@@ -516,14 +544,14 @@ mod tests {
         let all = CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true);
         let dry_run = all.clone().with_dry_run(true);
         let mut condemned = CondemnedVersions::none_of(&store.core().live);
-        let sweep = store.sweep_log(&dry_run, now_ms(), &mut condemned).await.unwrap();
+        let sweep = store.sweep_log(&dry_run, now_ms(), None, &mut condemned).await.unwrap();
         assert_eq!(sweep.removed, [0]);
         let snapshot = store.snapshot(Some(0)).await.unwrap();
-        let sweep = store.sweep_log(&all, now_ms(), &mut condemned).await.unwrap();
+        let sweep = store.sweep_log(&all, now_ms(), None, &mut condemned).await.unwrap();
         assert!(sweep.removed.is_empty(), "it is held");
 
         drop(snapshot);
-        let sweep = store.sweep_log(&all, now_ms(), &mut condemned).await.unwrap();
+        let sweep = store.sweep_log(&all, now_ms(), None, &mut condemned).await.unwrap();
         assert_eq!(sweep.removed, [0]);
         // Its record is still there, and even in memory.
         let _record = store.core().log.read(0).await.unwrap();

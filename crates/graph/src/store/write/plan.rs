@@ -1,11 +1,18 @@
 //! Compaction policy of a type, decided from numbers alone.
 
+use stylobate_storage::ByteSize;
+
 /// Maximum number of bases before lookups read too many parts: beyond it they are rewritten regardless of the share.
 const MAX_BASES: usize = 8;
 /// Number of deltas, patches or deletion sets of a type at which a writer merges the latest.
 pub(crate) const MAX_LOOSE: usize = 64;
 /// Maximum rows of a merge, which is in memory; larger deltas and patches remain until a rewrite.
 const MAX_MERGED: u64 = 1 << 18;
+/// Maximum bytes that are merged into one delta or patch.
+const MAX_MERGED_BYTES: u64 = 64 << 20;
+/// Copies of merged rows that are in memory at once: as read, concatenated, sorted and encoded. Their bytes are limited
+/// to this fraction of the memory of a compaction.
+const MERGE_COPIES: u64 = 4;
 
 /// Statistics of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +37,7 @@ pub(crate) struct CompactionStats {
 pub(crate) enum CompactionAction {
     /// Leaves the type unchanged.
     Nothing,
-    /// Merges deltas into one delta, patches into one patch, and sets of deletions into one set, each in a file.
+    /// Merges deltas into few deltas, patches into few patches, and sets of deletions into one set, each in a file.
     Merge,
     /// Rewrites everything as one base.
     Rewrite,
@@ -90,9 +97,96 @@ pub(crate) fn first_of_latest(
     first
 }
 
+/// Splits the latest deltas or patches into merges by their bytes, from the latest to the earliest. Two neighbouring
+/// results together exceed the limit, so that the next merge leaves full ones alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MergeBudget {
+    /// Maximum bytes of a merge, unless it has only one part.
+    limit: u64,
+    of_writer: bool,
+    bytes: u64,
+}
+
+/// Place of the next earlier part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergeStep {
+    /// It joins the merge of the parts after it.
+    Join,
+    /// It begins another merge.
+    Begin,
+    /// It remains, as do all earlier ones.
+    Stop,
+}
+
+impl MergeBudget {
+    /// Returns the budget of a compaction with this memory. A writer, which merges every few dozen commits, reads what
+    /// one merge takes, and the part that exceeds it.
+    pub(crate) fn new(memory: ByteSize, of_writer: bool) -> Self {
+        let limit = MAX_MERGED_BYTES.min(memory.as_u64() / MERGE_COPIES);
+        Self { limit, of_writer, bytes: 0 }
+    }
+
+    /// Decides on the next earlier part, which has `bytes`.
+    pub(crate) fn admit(&mut self, bytes: u64) -> MergeStep {
+        let together = self.bytes.saturating_add(bytes);
+        if self.bytes == 0 || together <= self.limit {
+            self.bytes = together;
+            return MergeStep::Join;
+        }
+        if self.of_writer {
+            return MergeStep::Stop;
+        }
+
+        self.bytes = bytes;
+        MergeStep::Begin
+    }
+
+    /// Ends the current merge: the next earlier part cannot join it.
+    pub(crate) fn end_merge(&mut self) {
+        if !self.of_writer {
+            self.bytes = 0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the number of parts of each merge, from the latest to the earliest, by the mebibytes of the parts.
+    fn merges(of_writer: bool, mebibytes: &[u64]) -> Vec<usize> {
+        let mut budget = MergeBudget::new(ByteSize::gib(1), of_writer);
+        let mut merges: Vec<usize> = vec![0];
+        for bytes in mebibytes.iter().map(|mebibytes| mebibytes << 20) {
+            match budget.admit(bytes) {
+                MergeStep::Join => {}
+                MergeStep::Begin => merges.push(0),
+                MergeStep::Stop => break,
+            }
+            *merges.last_mut().unwrap() += 1;
+        }
+        merges
+    }
+
+    #[test]
+    fn a_merge_has_at_most_the_limit_or_a_single_part() {
+        assert_eq!(merges(false, &[20, 20, 20, 20, 20]), [3, 2]);
+        assert_eq!(merges(false, &[100, 1, 1, 100, 1]), [1, 2, 1, 1]);
+        assert_eq!(merges(false, &[60, 4, 1]), [2, 1], "the limit is included");
+        assert_eq!(merges(false, &[60, 40, 60, 40]), [1, 1, 1, 1], "results of an earlier merge");
+        assert_eq!(merges(true, &[20, 20, 20, 20, 20]), [3]);
+        assert_eq!(merges(true, &[100, 1, 1]), [1]);
+    }
+
+    #[test]
+    fn a_writer_merges_no_more_than_one_merge_takes() {
+        for (of_writer, step) in [(false, MergeStep::Join), (true, MergeStep::Stop)] {
+            let mut budget = MergeBudget::new(ByteSize::mib(1), of_writer);
+            assert_eq!(budget.admit(1 << 18), MergeStep::Join);
+            budget.end_merge();
+            assert_eq!(budget.admit(1), step);
+        }
+    }
 
     #[test]
     fn bases_are_rewritten_where_a_share_of_them_changed_and_small_deltas_become_one() {

@@ -156,7 +156,8 @@ impl StoreWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if the change is invalid, with nothing changed.
+    /// [`Error::Schema`] if the change is invalid, and [`Error::Unwritable`] if GraphAr cannot represent a type or a
+    /// property; with nothing changed.
     pub fn alter(&mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Result<()> {
         let changes: Vec<SchemaChange> = changes.into_iter().collect();
         let mut altered = self.record.clone();

@@ -3,9 +3,10 @@
 //!
 //! The new form has the fields that were verified, each once. Anything after the file in the client's form is
 //! dropped, since origins differ in how they read it. The client's boundary is not reused either: the file could
-//! contain it, and with it text that only the origin would take for a field. So that the length of the form is known
-//! in advance, the dropped bytes after the file are replaced by spaces after the closing delimiter, which are not
-//! part of a form.
+//! contain it, and with it text that only the origin would take for a field. So that the length of a large form is
+//! known in advance, the dropped bytes after the file are replaced by spaces after the closing delimiter, which are not
+//! part of a form. The file of a small form is received first, so that nothing follows its delimiter: an origin that
+//! answers at the delimiter may close the connection, and its answer is lost if the node still sends spaces.
 
 use std::{
     pin::Pin,
@@ -42,6 +43,9 @@ use crate::s3::{
 
 /// Validity of the policy: an origin may check the expiry after it has received the last byte of the file.
 const VALIDITY: TimeDelta = TimeDelta::days(1);
+
+/// Maximum bytes of a form whose file is received before it is sent to the origin.
+const MAX_SMALL_FORM: u64 = 256 << 10;
 
 /// Client headers that an origin's policies may depend on.
 const SENT: [HeaderName; 2] = [REFERER, USER_AGENT];
@@ -157,14 +161,21 @@ async fn build(
     // If both headers are given, the length is not that of the body.
     let is_known = !request.headers.contains_key(TRANSFER_ENCODING);
     let length = header_text::value(&request.headers, &CONTENT_LENGTH).filter(|_| is_known);
-    let length = length.and_then(|length| length.parse().ok());
-    let body = ForwardedForm::new(&boundary, &fields, form.file, length)?;
-    if let Some(length) = body.remaining {
-        headers.insert(CONTENT_LENGTH, length.into());
-    }
+    let length: Option<u64> = length.and_then(|length| length.parse().ok());
+    let body = if length.is_some_and(|length| length <= MAX_SMALL_FORM) {
+        let body = small_form(&boundary, &fields, form.file).await?;
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        Body::from(body)
+    } else {
+        let body = ForwardedForm::new(&boundary, &fields, form.file, length)?;
+        if let Some(length) = body.remaining {
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        let stream: DynByteStream = Box::pin(body);
+        Body::from(stream)
+    };
 
-    let stream: DynByteStream = Box::pin(body);
-    let mut sent = Request::new(Body::from(stream));
+    let mut sent = Request::new(body);
     *sent.method_mut() = Method::POST;
     *sent.uri_mut() = uri;
     *sent.headers_mut() = headers;
@@ -227,6 +238,38 @@ fn sign(
     Ok(())
 }
 
+/// Receives the file, and returns the whole form for the origin.
+async fn small_form(boundary: &str, fields: &[(String, String)], file: FormFile) -> S3Result<Bytes> {
+    let head = head_of(boundary, fields, file.content_type.as_deref());
+    let file = file.collect().await?;
+    Ok(Bytes::from([head.as_bytes(), &file, end_of(boundary).as_bytes()].concat()))
+}
+
+/// Returns the form up to the bytes of the file.
+fn head_of(boundary: &str, fields: &[(String, String)], content_type: Option<&str>) -> String {
+    let mut head = String::new();
+    for (name, value) in fields {
+        head.push_str(&format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        ));
+    }
+
+    head.push_str(&format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n"
+    ));
+    let is_text = |text: &&str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if let Some(content_type) = content_type.filter(is_text) {
+        head.push_str(&format!("Content-Type: {content_type}\r\n"));
+    }
+    head.push_str("\r\n");
+    head
+}
+
+/// Returns the form after the bytes of the file.
+fn end_of(boundary: &str) -> String {
+    format!("\r\n--{boundary}--\r\n")
+}
+
 /// Body of a form: its fields, the bytes of the file, and the closing delimiter once the file is complete.
 struct ForwardedForm {
     head: Bytes,
@@ -244,23 +287,8 @@ impl ForwardedForm {
         file: FormFile,
         content_length: Option<u64>,
     ) -> Result<Self, FormError> {
-        let mut head = String::new();
-        for (name, value) in fields {
-            head.push_str(&format!(
-                "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-            ));
-        }
-
-        head.push_str(&format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n"
-        ));
-        let is_text = |text: &&String| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if let Some(content_type) = file.content_type.as_ref().filter(is_text) {
-            head.push_str(&format!("Content-Type: {content_type}\r\n"));
-        }
-        head.push_str("\r\n");
-        let end = format!("\r\n--{boundary}--\r\n");
-
+        let head = head_of(boundary, fields, file.content_type.as_deref());
+        let end = end_of(boundary);
         let remaining = match content_length {
             Some(length) => {
                 let ours = (head.len() + end.len()) as u64;
@@ -366,6 +394,25 @@ mod tests {
             let rest = text.strip_prefix(&format!("{begin}bytes\r\n")).unwrap();
             assert_eq!(rest.trim_end_matches(' '), expected.trim_end_matches(' '), "{ending:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_follows_the_delimiter_of_a_small_form() {
+        let fields = [("key".to_owned(), "k".to_owned())];
+        for ending in [
+            "--b--\r\n",
+            "--b--",
+            "--b--\r\nxx",
+            "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n--b--",
+        ] {
+            let file = open(&format!("{HEAD}bytes\r\n{ending}")).await.file;
+            let form = small_form("ours", &fields, file).await.unwrap();
+            let begin = HEAD.replace("--b", "--ours").replace("\"f\"", "\"file\"");
+            assert_eq!(form, format!("{begin}bytes\r\n--ours--\r\n"), "{ending:?}");
+        }
+
+        let cut = open(&format!("{HEAD}bytes\r\n--b")).await.file;
+        assert!(small_form("ours", &fields, cut).await.is_err());
     }
 
     #[tokio::test]

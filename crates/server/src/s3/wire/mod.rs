@@ -10,6 +10,7 @@ pub(super) mod form_error;
 pub(super) mod header_text;
 pub(super) mod host;
 pub(super) mod keys;
+pub(super) mod late_outcome;
 pub(super) mod request_id;
 pub(super) mod span;
 pub(super) mod target;

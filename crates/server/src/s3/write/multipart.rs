@@ -35,7 +35,7 @@ use crate::s3::{
         completion::{CompletedUploadKey, UploadKey, etag_of_parts, full_checksum, hash_of_parts},
         kept::keep_etag,
     },
-    wire::{attributes::DescriptiveHeaders, error, etag},
+    wire::{attributes::DescriptiveHeaders, error, etag, late_outcome::LateOutcome},
 };
 
 /// Minimum size of every part but the last, as in S3.
@@ -200,7 +200,10 @@ pub(crate) async fn complete(
         }
         completed
     };
-    Ok(S3Response::new(CompleteMultipartUploadOutput { future: Some(Box::pin(late)), ..Default::default() }))
+    let output = CompleteMultipartUploadOutput { future: Some(Box::pin(late)), ..Default::default() };
+    let mut response = S3Response::new(output);
+    response.extensions.insert(LateOutcome);
+    Ok(response)
 }
 
 /// Returns the answer of the task that completes an upload.
@@ -367,36 +370,91 @@ mod tests {
         text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).unwrap().0
     }
 
-    /// Clients with a read timeout gave up on a long join, and their abort removed the parts during it.
-    #[tokio::test]
-    async fn a_long_completion_answers_before_its_end_and_no_abort_disturbs_it() {
+    /// Starts a node over a store in memory, and returns the node's address, the store, and its objects.
+    async fn throttled() -> (SocketAddr, Arc<ThrottledStore<Arc<InMemory>>>, Arc<InMemory>) {
         let objects = Arc::new(InMemory::new());
         let store = Arc::new(ThrottledStore::new(objects.clone(), ThrottleConfig::default()));
         let address = serve(Origin::new("lake", store.clone())).await;
+        (address, store, objects)
+    }
 
+    /// Uploads one part of an object `a`, and returns the id of the upload and the ETag of the part.
+    async fn upload_one_part(address: SocketAddr) -> (String, String) {
         let created = rest_of(ask(address, "POST", "/lake/a?uploads", "").await).await;
         let id = between(&created, "<UploadId>", "</UploadId>");
         let sent = ask(address, "PUT", &format!("/lake/a?partNumber=1&uploadId={id}"), "data").await;
         let sent = rest_of(sent).await.to_ascii_lowercase();
-        let etag = between(&sent, "etag: ", "\r\n");
-        let xml = format!(
+        (id.to_owned(), between(&sent, "etag: ", "\r\n").to_owned())
+    }
+
+    fn completion_of(etag: &str) -> String {
+        format!(
             "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
              </CompleteMultipartUpload>"
-        );
+        )
+    }
+
+    /// Returns the body of an answer that is sent in chunks.
+    fn dechunked(answer: &str) -> String {
+        let mut rest = answer.split_once("\r\n\r\n").unwrap().1;
+        let mut body = String::new();
+        while let Some((size, chunk)) = rest.split_once("\r\n") {
+            let size = usize::from_str_radix(size, 16).unwrap();
+            body += &chunk[..size];
+            rest = &chunk[size + 2..];
+        }
+        body
+    }
+
+    /// Returns the root element of a document, which must begin with its only declaration.
+    fn root_of(document: &str) -> &str {
+        let (declaration, rest) = document.split_once("?>").unwrap();
+        assert!(declaration.starts_with("<?xml ") && !rest.contains("<?"), "{document}");
+        assert!(rest.starts_with(' '), "no whitespace: {document}");
+        rest.trim_start()
+    }
+
+    /// Clients with a read timeout gave up on a long join, and their abort removed the parts during it.
+    #[tokio::test]
+    async fn a_long_completion_answers_before_its_end_and_no_abort_disturbs_it() {
+        let (address, store, objects) = throttled().await;
+        let (id, etag) = upload_one_part(address).await;
 
         store.config_mut(|config| config.wait_get_per_call = Duration::from_secs(1));
         let target = format!("/lake/a?uploadId={id}");
-        let mut completing = ask(address, "POST", &target, &xml).await;
+        let mut completing = ask(address, "POST", &target, &completion_of(&etag)).await;
         let mut status = [0; 12];
         completing.read_exact(&mut status).await.unwrap();
         assert_eq!(&status, b"HTTP/1.1 200");
 
         let aborting = ask(address, "DELETE", &target, "").await;
         let (completed, aborted) = tokio::join!(rest_of(completing), rest_of(aborting));
-        assert!(completed.contains("\r\n1\r\n \r\n"), "no whitespace: {completed}");
-        assert!(completed.contains("<CompleteMultipartUploadResult"), "{completed}");
+        let document = dechunked(&completed);
+        let root = root_of(&document);
+        assert!(root.starts_with("<CompleteMultipartUploadResult"), "{document}");
+        assert!(root.ends_with("</CompleteMultipartUploadResult>"), "{document}");
         assert!(aborted.contains("<Code>NoSuchUpload</Code>"), "{aborted}");
         assert_eq!(objects.get(&Path::from("a")).await.unwrap().bytes().await.unwrap(), "data");
+    }
+
+    /// The protocol layer serialized the error with a second declaration, after the whitespace, which is not XML.
+    #[tokio::test]
+    async fn an_error_after_whitespace_is_one_document() {
+        let (address, store, objects) = throttled().await;
+        let (id, _) = upload_one_part(address).await;
+
+        store.config_mut(|config| config.wait_get_per_call = Duration::from_secs(2));
+        let target = format!("/lake/a?uploadId={id}");
+        let wrong = completion_of("\"another\"");
+        let failed = rest_of(ask(address, "POST", &target, &wrong).await).await;
+
+        assert!(failed.starts_with("HTTP/1.1 200"), "{failed}");
+        let document = dechunked(&failed);
+        let root = root_of(&document);
+        assert!(root.starts_with("<Error><Code>InvalidPart</Code>"), "{document}");
+        assert!(root.contains("<Key>a</Key><BucketName>lake</BucketName>"), "{document}");
+        assert!(root.contains("<RequestId>") && root.ends_with("</Error>"), "{document}");
+        assert!(objects.get(&Path::from("a")).await.is_err());
     }
 
     fn part(number: i32) -> CompletedPart {

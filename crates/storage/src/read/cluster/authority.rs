@@ -17,7 +17,10 @@ use std::{
 };
 
 use async_recursion::async_recursion as boxed;
-use futures::{FutureExt, future::join_all};
+use futures::{
+    FutureExt,
+    future::{join, join_all},
+};
 use object_store::path::Path;
 use tokio::{runtime::Handle, time::Instant};
 
@@ -169,13 +172,20 @@ impl ReadThrough {
     }
 
     /// Drops everything known and cached about objects that were written, on this node, at their authorities, and at
-    /// the nodes that hold the authorities' descriptions. Call it after the origin has answered, and acknowledge the
-    /// write afterwards. A node that does not answer in time may show the former version for as long as the rules
-    /// allow.
+    /// the nodes that hold the authorities' descriptions, also in linked stores. Call it after the origin has
+    /// answered, and acknowledge the write afterwards. A node that does not answer in time may show the former version
+    /// for as long as the rules allow.
     #[boxed]
     pub async fn invalidate_in_cluster(&self, paths: &[Path]) {
+        let linked = self.overlapping(paths);
+        let elsewhere = linked.iter().map(|(store, paths)| store.invalidate_store_in_cluster(paths));
+        join(self.invalidate_store_in_cluster(paths), join_all(elsewhere)).await;
+    }
+
+    /// Like [`Self::invalidate_in_cluster`], in this store only.
+    async fn invalidate_store_in_cluster(&self, paths: &[Path]) {
         let Some(cluster) = self.cluster() else {
-            return paths.iter().for_each(|path| self.invalidate(path));
+            return paths.iter().for_each(|path| self.invalidate_here(path));
         };
 
         let mut by_authority: HashMap<PeerId, Vec<String>> = HashMap::new();
@@ -211,7 +221,7 @@ impl ReadThrough {
         let paths: Vec<Path> = change.paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
         match change.to {
             ChangeAudience::Authority => self.replace(&paths).await,
-            ChangeAudience::Holder => paths.iter().for_each(|path| self.invalidate(path)),
+            ChangeAudience::Holder => paths.iter().for_each(|path| self.invalidate_here(path)),
             ChangeAudience::Everyone => self.invalidate_all(),
         }
     }

@@ -206,10 +206,12 @@ fn has_no_byte(error: &Error) -> bool {
     matches!(**source, object_store::Error::Generic { .. } | object_store::Error::NotSupported { .. })
 }
 
-/// Returns whether the error means that the server refuses this kind of request.
+/// Returns whether the error means that the server refuses this kind of request. object_store takes 405 for a missing
+/// object, since some servers return it for a directory: only the text tells the two apart.
 fn is_refusal(error: &object_store::Error) -> bool {
     match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::NotSupported { .. } => true,
+        object_store::Error::NotFound { source, .. } => source.to_string().contains("405 Method Not Allowed"),
         error => Error::is_beyond_web_server(error),
     }
 }

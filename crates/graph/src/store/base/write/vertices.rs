@@ -19,7 +19,10 @@ use tokio::sync::mpsc;
 use super::{BaseWriter, REQUESTS, described};
 use crate::{
     Error, Result,
-    graphar::{GraphWriter, KeyInsertError, VertexKeyIndex, VertexWrite, gathering, unwritable},
+    graphar::{
+        GraphWriteOptions, GraphWriter, KeyInsertError, VertexKeyIndex, VertexWrite, gathering, new_graph,
+        plan_vertices, unwritable,
+    },
     store::{
         base::{
             VertexBaseInfo,
@@ -146,6 +149,28 @@ fn twice(of: &str, column: &str, key: &str, earlier: u64, later: u64) -> Error {
     wrong_row(of, column, later, format!("the key {key} is that of row {earlier} too"))
 }
 
+/// Checks that a base of vertices with these properties can be written, without I/O.
+///
+/// # Errors
+///
+/// [`Error::Unwritable`], as [`BaseWriter::vertices`].
+pub(crate) fn check_vertices(type_name: &str, key: Option<&str>, fields: &[FieldRef]) -> Result<()> {
+    let options = GraphWriteOptions::default();
+    let graph = new_graph(type_name, &options)?;
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    plan_vertices(graph, vertex_write(type_name, key, schema), &options).map(drop)
+}
+
+/// Returns the request to write a base.
+fn vertex_write(type_name: &str, key: Option<&str>, schema: SchemaRef) -> VertexWrite {
+    let groups = groups(key, schema.fields());
+    let write = VertexWrite::new(type_name, schema).with_groups(groups);
+    match key {
+        Some(key) => write.with_primary(key),
+        None => write,
+    }
+}
+
 impl BaseWriter {
     /// Writes vertices from batches of `fields`, with indexes starting at `first`, in their order of arrival.
     /// `keep_keys` keeps their keys in memory, for resolving edges that refer to them.
@@ -196,10 +221,7 @@ impl BaseWriter {
             }
         });
 
-        let mut write = VertexWrite::new(type_name, schema).with_groups(groups(key, fields));
-        if let Some(key) = key {
-            write = write.with_primary(key);
-        }
+        let write = vertex_write(type_name, key, schema);
         let options = self.options(memory / 2);
         let mut writer = GraphWriter::create(self.root.join(&path)?, type_name, options).await?;
         let count = writer.vertices(write, tapped).await?;

@@ -39,7 +39,7 @@ const MAX_HEAD: usize = 20 * 1024;
 /// Maximum length of a boundary. RFC 2046 allows 70, and some clients use more.
 const MAX_BOUNDARY: usize = 200;
 
-/// Maximum time that a client may stall between two fields.
+/// Maximum time that a client may stall between two fields, or within a file that is collected.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 const FORM: &str = "multipart/form-data";
@@ -306,6 +306,20 @@ impl FormFile {
     pub(in crate::s3) fn into_body(self) -> Body {
         let stream: DynByteStream = Box::pin(self);
         Body::from(stream)
+    }
+
+    /// Collects the bytes. The caller bounds their number by the length of the form.
+    pub(in crate::s3) async fn collect(mut self) -> S3Result<Bytes> {
+        let mut collected = BytesMut::new();
+        loop {
+            let next = tokio::time::timeout(TIMEOUT, self.next()).await;
+            match next.map_err(|_| error::request_timeout())? {
+                Some(bytes) => {
+                    collected.extend_from_slice(&bytes.map_err(|failed| error::from_body(&*failed))?);
+                }
+                None => return Ok(collected.freeze()),
+            }
+        }
     }
 
     /// Returns the difference between the lengths of the form and of its file, on the assumption that the form ends
