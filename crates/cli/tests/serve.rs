@@ -254,7 +254,8 @@ fn a_missing_configuration_file_is_blamed_on_what_names_it() {
 #[test]
 fn the_variable_names_a_configuration_file_unless_it_is_empty() {
     let folder = folder_with_data();
-    fs::write(folder.path().join("node.toml"), "[cache]\nmemory = \"1GiB\"\n").unwrap();
+    let config = "[cache]\nmemory = \"1GiB\"\n\n[[bucket]]\nurl = \"data\"\n";
+    fs::write(folder.path().join("node.toml"), config).unwrap();
     let shown = |variable: &str| {
         let mut command = stylobate(folder.path());
         let output = command.env("STYLOBATE_CONFIG", variable).arg("--print-config").output().unwrap();
