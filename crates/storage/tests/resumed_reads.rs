@@ -1,8 +1,10 @@
 //! An S3 server whose answers break off, and which continues them with other bytes than it is asked for.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
+mod support;
+
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufReader, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
@@ -13,6 +15,7 @@ use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
     RequestOptions,
 };
+use support::http::{read_head, requested_range};
 
 const SIZE: usize = 3 << 20;
 
@@ -41,29 +44,16 @@ fn answer(
     let mut lines = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;
     loop {
-        let mut head = Vec::new();
-        loop {
-            let mut line = String::new();
-            if lines.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-            head.push(line.trim().to_ascii_lowercase());
-        }
-
+        let head = read_head(&mut lines)?;
         let common = "ETag: \"abc\"\r\nLast-Modified: Sun, 29 Nov 2026 12:00:00 GMT\r\n";
-        let range = head.iter().find_map(|line| line.strip_prefix("range: bytes="));
-        let Some((start, end)) = range.and_then(|range| range.split_once('-')) else {
+        let Some((start, last)) = requested_range(&head) else {
             let body = if head.first()?.starts_with("head") { &[] } else { content };
             write!(stream, "HTTP/1.1 200 OK\r\n{common}Content-Length: {SIZE}\r\n\r\n").ok()?;
             stream.write_all(body).ok()?;
             continue;
         };
 
-        let start: usize = start.parse().ok()?;
-        let end = end.parse::<usize>().ok()?.min(SIZE - 1) + 1;
+        let end = last.min(SIZE - 1) + 1;
         let breaks = is_first.swap(false, std::sync::atomic::Ordering::SeqCst);
         let (start, end) = match rest {
             Rest::Start if !breaks => (0, end - start),

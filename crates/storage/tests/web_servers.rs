@@ -1,8 +1,10 @@
 //! Web servers that send slowly, hang, or refuse HEAD.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
+mod support;
+
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufReader, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
@@ -14,6 +16,7 @@ use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
     RequestOptions,
 };
+use support::http::{read_head, requested_range};
 
 const PIECE: usize = 1_000;
 const PIECES: usize = 60;
@@ -103,28 +106,6 @@ impl WebServer {
         let reads = ReadOptions { requests, ..ReadOptions::default() };
         ReadThrough::new(origin, cache, ConsistencyRules::new(Consistency::DEFAULT), reads)
     }
-}
-
-/// Returns the lines of a request in lower case; `None` once the connection is closed.
-fn read_head(lines: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut head = Vec::new();
-    loop {
-        let mut line = String::new();
-        if lines.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line.trim().is_empty() {
-            return Some(head);
-        }
-        head.push(line.trim().to_ascii_lowercase());
-    }
-}
-
-/// Returns the first and the last byte of the requested range.
-fn requested_range(head: &[String]) -> Option<(usize, usize)> {
-    let range = head.iter().find_map(|line| line.strip_prefix("range: bytes="))?;
-    let (start, end) = range.split_once('-')?;
-    Some((start.parse().ok()?, end.parse().ok()?))
 }
 
 fn content() -> Vec<u8> {

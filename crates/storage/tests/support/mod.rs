@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 pub mod eventually;
+pub mod http;
 
 use std::{
     collections::VecDeque,
