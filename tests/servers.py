@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import itertools
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -22,6 +25,9 @@ ORIGIN_KEY = "origin-id"
 ORIGIN_SECRET = "origin-secret-4f1b"
 REGION = "us-east-1"
 TIMEOUT = 20.0
+PORTS_PER_WORKER = 1000
+_first_port = 12_000 + PORTS_PER_WORKER * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_ports = itertools.cycle(random.sample(range(_first_port, _first_port + PORTS_PER_WORKER), PORTS_PER_WORKER))
 
 
 def origin_options(endpoint: str) -> dict[str, str]:
@@ -64,9 +70,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Returns a port below those of outgoing connections, one of which could otherwise take it before its server does.
+    Each process of a test run has its own ports."""
+    for port in itertools.islice(_ports, PORTS_PER_WORKER):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def wait_for(what: str, ready: Any, timeout: float = TIMEOUT) -> Any:

@@ -117,14 +117,17 @@ class FlightScan:
 
         If a node fails, another one resumes after the rows that arrived: nodes that share a ticket secret return the
         rows of a ticket in the same order. A node without the secret cannot resume, and might split the scan in another
-        way, so that is an error.
+        way, so that is an error. Nodes that failed are asked again once others have returned rows: while a long scan
+        runs, every node may be restarted.
         """
         sources = self._sources(endpoint, planner)
+        failed: list[str] = []
         done = 0
         refusal: StylobateError | None = None
         is_foreign = False
         while True:
             source = sources.pop(0)
+            before = done
             try:
                 for batch in self._stream(client_of(source), endpoint.ticket, done):
                     done += batch.num_rows
@@ -138,6 +141,10 @@ class FlightScan:
                         raise
                 is_foreign |= FOREIGN_TICKET in str(error)
                 self._failed.add(source)
+                if done > before:
+                    sources += failed
+                    failed.clear()
+                failed.append(source)
                 # The next node may read a newer version of the file if the scan has a limit, but not otherwise.
                 if not sources or (done and self._limit is not None):
                     if is_foreign:

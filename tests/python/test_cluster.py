@@ -280,6 +280,7 @@ class FakeDoor(fl.FlightServerBase):
         self.address = f"grpc://127.0.0.1:{self.port}"
         self.locations: list[str] = []
         self.break_after: int | None = None
+        self.recovers = False
         self.refuses = False
         self.asked: list[str] = []
         self.schema = pa.schema([("n", pa.int64())])
@@ -299,6 +300,7 @@ class FakeDoor(fl.FlightServerBase):
     def _batches(self, start: int) -> Iterator[pa.RecordBatch]:
         for n, at in enumerate(range(start, start + 100, 10)):
             if n == self.break_after:
+                self.break_after = None if self.recovers else n
                 raise fl.FlightUnavailableError("broken off")
             yield pa.record_batch([pa.array(range(at, at + 10), pa.int64())], schema=self.schema)
 
@@ -337,6 +339,21 @@ def test_missing_rows_come_from_the_deputy_and_then_from_the_planner(doors: list
     doors[2].break_after = 7
     assert numbers(doors) == list(range(200))
     assert doors[0].asked == ["plan", "get 0", "get 100"]
+
+
+def test_a_node_that_failed_is_asked_again_when_the_others_fail_later(doors: list[FakeDoor]) -> None:
+    doors[0].locations = [doors[1].address, doors[2].address]
+    for door, after in zip(doors, (8, 3, 6), strict=True):
+        door.break_after, door.recovers = after, True
+    assert numbers(doors) == list(range(200))
+    assert [door.asked for door in doors] == [["plan", "get 0"], ["get 0", "get 0", "get 100"], ["get 0"]]
+
+    # All nodes fail at the same row.
+    for door in doors:
+        door.break_after, door.recovers = 5, False
+    with pytest.raises(st.StorageError, match="broken off"):
+        numbers(doors)
+    assert [door.asked.count("get 0") for door in doors] == [1, 3, 2]
 
 
 def test_a_node_that_refuses_a_ticket_is_passed_over(doors: list[FakeDoor]) -> None:

@@ -22,6 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::setting_flags::SettingFlags;
 use crate::{
+    allocator::bound_node_memory,
     logging,
     out::{out, print},
     service_manager,
@@ -149,6 +150,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
 
     resolved.check_default_folder()?;
+    bound_node_memory();
     let config = resolved.config;
     logging::start(log, config.settings.log_format)?;
 

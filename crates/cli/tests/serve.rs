@@ -9,7 +9,8 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     path::Path,
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{self, Child, ChildStdout, Command, Output, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -293,9 +294,12 @@ fn beyond_loopback_keys_are_needed() {
     }
 }
 
-/// Returns a port that was free a moment ago.
+/// Returns a free port below those of outgoing connections, one of which could otherwise take it. Each call, and each
+/// process, searches from another port.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let first = 12_000 + (process::id() % 10_000) as u16 + 10 * CALLS.fetch_add(1, Ordering::Relaxed);
+    (first..).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 #[test]
