@@ -69,38 +69,44 @@ def _measure(programs, folder, engine, root, files, origin):
     local = Local(root / servers.BUCKET)
     # The first run brings the files into the page cache if they are not there.
     truth, _ = _timed(engine, local)
-    _, ways["local"] = _timed(engine, local)
+    _, ways["local"] = _timed(engine, local, is_repeated=True)
     # nginx sends the same files by sendfile: its time shows what reading by HTTP costs the engine itself.
-    _, ways["nginx"] = _timed(engine, Remote(files.port))
+    _, ways["nginx"] = _timed(engine, Remote(files.port), is_repeated=True)
     ways["direct"] = _counted(engine, origin.port, origin, truth)
     with servers.s3_node(programs, folder, servers.BUCKET, origin.port) as node:
         ways["cold"] = _counted(engine, node.port, origin, truth, node)
-        ways["warm"] = _counted(engine, node.port, origin, truth, node)
+        ways["warm"] = _counted(engine, node.port, origin, truth, node, is_repeated=True)
     return ways
 
 
-def _timed(engine, source):
+def _timed(engine, source, is_repeated=False):
     """Runs a query in a new process. Polars keeps its connections, and the concurrency that it has found to suit a
     server, as long as its process runs: the way that is measured last would profit."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(run_timed, engine, source).result()
+        return pool.submit(run_timed, engine, source, is_repeated).result()
 
 
-def run_timed(engine, source):
-    """Returns the rows, as `canonical` does, and the figures of one run."""
+def run_timed(engine, source, is_repeated=False):
+    """Returns the rows, as `canonical` does, and the figures of one run; `again` is the time of a second run in the same
+    process, in which DuckDB has cached what it read from a server."""
     engine.open(source)
     # A node that has just started needs memory that nothing has touched for a while.
     guest_memory.take_back()
     begun = time.perf_counter()
     rows = engine.run(source)
     seconds = time.perf_counter() - begun
+    again = None
+    if is_repeated:
+        begun = time.perf_counter()
+        engine.run(source)
+        again = time.perf_counter() - begun
     engine.close()
-    return canonical(rows), {"seconds": seconds, "bytes": 0, "requests": 0}
+    return canonical(rows), {"seconds": seconds, "again": again, "bytes": 0, "requests": 0}
 
 
-def _counted(engine, port, origin, truth, node=None):
+def _counted(engine, port, origin, truth, node=None, is_repeated=False):
     before = origin.counts()
-    rows, figures = _timed(engine, Remote(port))
+    rows, figures = _timed(engine, Remote(port), is_repeated)
     if rows != truth:
         fail(f"{type(engine).__name__}, query {engine.number}: other rows than from local files")
     if node:
@@ -124,7 +130,8 @@ def canonical(rows):
 def _middle(rounds):
     """Returns medians of each figure of each way. Bytes and requests hardly differ from round to round."""
     return {
-        way: {name: statistics.median(one[way][name] for one in rounds) for name in rounds[0][way]}
+        way: {name: statistics.median(one[way][name] for one in rounds)
+              for name, first in rounds[0][way].items() if first is not None}
         for way in rounds[0]
     }
 
@@ -375,7 +382,7 @@ def bars(result):
 def rows(result):
     """Returns the table: a row per query, and the sums of each engine."""
     yield ["engine", "query", "MB direct", "cold", "ratio", "requests direct", "cold", "ratio", "s direct", "cold",
-           "ratio", "s local", "warm", "ratio", "nginx", "ratio"]
+           "ratio", "s local", "warm", "ratio", "nginx", "ratio", "s local again", "warm", "ratio", "nginx", "ratio"]
     for engine, ways in _sums(result).items():
         for one in result["queries"]:
             if one["engine"] == engine:
@@ -392,6 +399,8 @@ def _row(engine, query, ways):
         f"{direct['seconds']:.2f}", f"{cold['seconds']:.2f}", _ratio(cold["seconds"], direct["seconds"]),
         f"{local['seconds']:.3f}", f"{warm['seconds']:.3f}", _ratio(warm["seconds"], local["seconds"]),
         f"{nginx['seconds']:.3f}", _ratio(nginx["seconds"], local["seconds"]),
+        f"{local['again']:.3f}", f"{warm['again']:.3f}", _ratio(warm["again"], local["again"]),
+        f"{nginx['again']:.3f}", _ratio(nginx["again"], local["again"]),
     ]
 
 

@@ -36,13 +36,13 @@ PARTS = {
         f"Scale {r['scale']:g}. The origin waits {r['delay_ms']} ms before each answer and sends "
         f"{r['megabytes_per_second']} MB/s per connection. Each query has\na new process of the engine and, cold, "
         f"a new node of {r['memory']}; warm is its second run. nginx: the same files by sendfile.\n"
-        f"{r['rounds']} rounds; medians; sums of all queries.\n"
+        f"again: a second run in the same process. {r['rounds']} rounds; medians; sums of all queries.\n"
         "Bytes and requests (GET and HEAD) are those that the origin answered. pyarrow.dataset: the scans of the "
         "queries, without the joins.")),
     "clients": (clients, "TPC-H's 22 queries by DuckDB, several clients at once", lambda r: (
-        f"Scale {r['scale']:g}. {r['clients']} clients, a new connection per query: over local files, through a node of "
-        f"{r['memory']} that has\nread everything once, and from nginx (sendfile). Seconds until all have all answers; "
-        f"{r['rounds']} rounds, in turns; medians.")),
+        f"Scale {r['scale']:g}. {r['clients']} clients: over local files, through a node of {r['memory']} that has read "
+        f"everything once, and from nginx\n(sendfile). Seconds until all have all answers; {r['rounds']} rounds, in "
+        f"turns; medians. A kept connection caches what it has read from a server.")),
 }
 
 
