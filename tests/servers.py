@@ -70,8 +70,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Returns a port below those of outgoing connections, one of which could otherwise take it before its server does.
-    Each process of a test run has its own ports."""
+    """Returns a free port outside the ephemeral range, so that no outgoing connection takes it before the server does.
+    The processes of a test run use disjoint ports."""
     for port in itertools.islice(_ports, PORTS_PER_WORKER):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

@@ -294,8 +294,8 @@ fn beyond_loopback_keys_are_needed() {
     }
 }
 
-/// Returns a free port below those of outgoing connections, one of which could otherwise take it. Each call, and each
-/// process, searches from another port.
+/// Returns a free port outside the ephemeral range, so that no outgoing connection takes it before the node does. Each
+/// call starts at a different port.
 fn free_port() -> u16 {
     static CALLS: AtomicU16 = AtomicU16::new(0);
     let first = 12_000 + (process::id() % 10_000) as u16 + 10 * CALLS.fetch_add(1, Ordering::Relaxed);
