@@ -37,6 +37,8 @@ __all__ = ["FlightScan"]
 VERSION = 1
 FOREIGN_TICKET = "ticket: not one of this node"
 """Message of a node that receives a ticket signed with another secret."""
+CHANGED = "the object changed"
+"""Message of a node that finds a file replaced since the scan was planned."""
 
 
 class FlightScan:
@@ -124,6 +126,7 @@ class FlightScan:
         failed: list[str] = []
         done = 0
         refusal: StylobateError | None = None
+        changed: StylobateError | None = None
         is_foreign = False
         while True:
             source = sources.pop(0)
@@ -140,6 +143,8 @@ class FlightScan:
                     if not self._is_failure(error):
                         raise
                 is_foreign |= FOREIGN_TICKET in str(error)
+                if CHANGED in str(error):
+                    changed = error
                 self._failed.add(source)
                 if done > before:
                     sources += failed
@@ -152,7 +157,8 @@ class FlightScan:
                             f"{planner} broke off, and other nodes do not take its tickets: give all nodes the same "
                             f"ticket_secret, so that they can go on: {refusal or error}"
                         ) from (refusal or error)
-                    raise refusal or error
+                    # If a file was replaced, a new scan succeeds, whichever node broke off.
+                    raise changed or refusal or error
 
     def _stream(
         self, client: flight.FlightClient, ticket: flight.Ticket, skipped: int

@@ -8,11 +8,13 @@ from collections import Counter
 
 from proxy import Break, Proxy
 
-# Shares of requests. Writes reach the origin once per attempt of the client, which makes five.
+# Shares of requests.
 FAULT_SHARE, STORM_SHARE = 0.01, 0.05
 DELAY_SHARE = 0.03
 DELAYS_S = (0.1, 2.0)
 STORM_EVERY_S, STORM_S = 30.0, 5.0
+# Maximum time between two attempts of a write.
+ATTEMPT_S = 30.0
 
 
 class FlakyOrigin:
@@ -22,6 +24,8 @@ class FlakyOrigin:
         self.proxy = proxy
         self.rng = random.Random(seed)
         self.injected: Counter[str] = Counter()
+        # Times at which writes failed, by method, path and query.
+        self._failed: dict[tuple[str, str, str], float] = {}
 
     def start(self) -> None:
         self.proxy.fault = self.choose
@@ -38,7 +42,19 @@ class FlakyOrigin:
         if self.rng.random() >= (STORM_SHARE if is_storm else FAULT_SHARE):
             return None
 
+        if method in ("PUT", "POST", "DELETE") and self._has_failed(method, path, query):
+            return None
         is_read = method == "GET" and path.count("/") > 1
         fault = self.rng.choice([503, 500, Break.BEFORE, Break.SHORT if is_read else Break.AFTER])
         self.injected[fault.value if isinstance(fault, Break) else f"status {fault}"] += 1
         return fault
+
+    def _has_failed(self, method: str, path: str, query: dict[str, str]) -> bool:
+        """Returns whether the previous attempt of a write failed; if not, notes that this one does. Nodes do not repeat
+        writes, and of the three attempts that boto3 makes, a killed node may take another one."""
+        named = (method, path, repr(sorted(query.items())))
+        failed = self._failed.pop(named, None)
+        if failed is not None and time.monotonic() < failed + ATTEMPT_S:
+            return True
+        self._failed[named] = time.monotonic()
+        return False

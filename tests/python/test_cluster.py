@@ -282,6 +282,7 @@ class FakeDoor(fl.FlightServerBase):
         self.break_after: int | None = None
         self.recovers = False
         self.refuses = False
+        self.is_changed = False
         self.asked: list[str] = []
         self.schema = pa.schema([("n", pa.int64())])
 
@@ -295,6 +296,8 @@ class FakeDoor(fl.FlightServerBase):
         self.asked.append(f"get {start}")
         if self.refuses:
             raise fl.FlightUnauthorizedError("ticket: not one of this node")
+        if self.is_changed:
+            raise fl.FlightInternalError("lake/a: the object changed: ask for the flight again")
         return fl.GeneratorStream(self.schema, self._batches(start))
 
     def _batches(self, start: int) -> Iterator[pa.RecordBatch]:
@@ -363,6 +366,18 @@ def test_a_node_that_refuses_a_ticket_is_passed_over(doors: list[FakeDoor]) -> N
     doors[0].refuses = True
     with pytest.raises(st.StorageError, match="not one of this node"):
         numbers(doors)
+
+
+def test_a_replaced_file_is_named_even_if_the_planner_breaks_off(doors: list[FakeDoor]) -> None:
+    doors[0].locations = [doors[1].address, doors[2].address]
+    doors[0].break_after, doors[1].is_changed, doors[2].break_after = 0, True, 0
+    with pytest.raises(st.StorageError, match="lake/a: the object changed"):
+        numbers(doors)
+    assert [door.asked for door in doors] == [["plan", "get 0"], ["get 0"], ["get 0"]]
+
+    # A node that still has the planned version is enough.
+    doors[2].break_after = None
+    assert numbers(doors) == list(range(200))
 
 
 def test_nodes_without_a_common_ticket_secret_cannot_go_on(doors: list[FakeDoor]) -> None:
