@@ -88,8 +88,8 @@ test-distributed: $(CLIENTS) ## SQL over workers and over the nodes of a cluster
 
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
 	rustup target add $(MUSL)
-	TARGET_CC=musl-gcc cargo build --profile dist --locked --package stylobate-cli --bin stylobate --features distributed --target $(MUSL)
-	STYLOBATE_BIN=$(TARGET)/$(MUSL)/dist/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/dist/stylobate \
+	cargo build --config packaging/static.toml --profile static --locked --package stylobate-cli --bin stylobate --features distributed --target $(MUSL)
+	STYLOBATE_BIN=$(TARGET)/$(MUSL)/static/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/static/stylobate \
 	  $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_image.py
 
 # ARCHES=x86_64 makes those of one architecture. With musl-gcc, the binary for this machine is that of `make image`.

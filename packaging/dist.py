@@ -70,11 +70,11 @@ class Release:
         folders = [str(Path(sys.executable).parent), str(target / "tools" / "bin"), os.environ["PATH"]]
         self.env = os.environ | {"PATH": os.pathsep.join(folders), "SOURCE_DATE_EPOCH": str(self.epoch)}
 
-    def run(self, name: str, *command: str | Path, **env: str) -> str:
+    def run(self, name: str, *command: str | Path) -> str:
         """Runs a tool, and returns what it prints. Its log is kept."""
         log = self.logs / f"{name}.log"
         ran = subprocess.run(
-            [str(part) for part in command], cwd=ROOT, env=self.env | env, capture_output=True, text=True
+            [str(part) for part in command], cwd=ROOT, env=self.env, capture_output=True, text=True
         )
         log.write_text(ran.stdout + ran.stderr)
         if ran.returncode != 0:
@@ -106,12 +106,11 @@ def build_binary(release: Release, arch: str) -> Path:
     target = f"{arch}-unknown-linux-musl"
     release.run(f"rustup-{target}", "rustup", "target", "add", target)
     native = arch == platform.machine() and shutil.which("musl-gcc") is not None
-    env = {"TARGET_CC": "musl-gcc"} if native else {}
-    verb = "build" if native else "zigbuild"
+    verb = ("build", "--config", "packaging/static.toml") if native else ("zigbuild",)
     package = ("--package", "stylobate-cli", "--bin", "stylobate", "--features", "distributed")
-    selection = ("--profile", "dist", "--locked", *package)
-    release.run(f"binary-{arch}", "cargo", verb, *selection, "--target", target, **env)
-    return release.target / target / "dist" / "stylobate"
+    selection = ("--profile", "static", "--locked", *package)
+    release.run(f"binary-{arch}", "cargo", *verb, *selection, "--target", target)
+    return release.target / target / "static" / "stylobate"
 
 
 # What is checked

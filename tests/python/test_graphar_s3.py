@@ -246,11 +246,15 @@ def test_a_folder_of_none_or_several_graphs_is_refused(
 ) -> None:
     given = bucket_only(folder, options)
     write(f"{folder}/one", "one", options)
-    with pytest.raises(st.NotFoundError, match=r"graphs: no file there ends in \.graph\.yml"):
+    no_graph = r"graphs: this folder holds no graph: no file there ends in \.graph\.yml"
+    with pytest.raises(st.NotFoundError, match=no_graph):
         st.open_graph(folder, storage_options=given)
     with pytest.raises(st.NotFoundError, match="graphs/two: there is no such file"):
         st.open_graph(f"{folder}/two", storage_options=given)
     if given is None:
+        (tmp_path / "graphs/empty").mkdir()
+        with pytest.raises(st.NotFoundError, match="graphs/empty: this folder holds no graph"):
+            st.open_graph(f"{folder}/empty")
         (tmp_path / "graphs/one/two.graph.yml").write_text("name: two\n")
     else:
         key = f"{tmp_path.name}/graphs/one/two.graph.yml"

@@ -9,6 +9,7 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use datafusion::{
     arrow::{
         array::RecordBatch,
@@ -226,6 +227,7 @@ impl ParsedQuery {
     ///
     /// [`Error::NoSuchTable`] if a table is missing, [`Error::Query`] if the query is wrong or would write.
     #[tracing::instrument(name = "sql_prepare", level = "debug", skip_all)]
+    #[boxed]
     pub async fn plan(
         self,
         opened: Vec<(TableName, ScanTable)>,
@@ -370,6 +372,7 @@ impl PlannedQuery {
     /// # Errors
     ///
     /// [`Error::Query`] if parameters are unbound, and all planning errors.
+    #[boxed]
     pub async fn run(&self) -> Result<SqlRows> {
         if self.has_parameters() {
             return Err(query_error("the query has parameters: prepare it, and bind values to them"));

@@ -8,6 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use async_recursion::async_recursion as boxed;
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
     error::DataFusionError,
@@ -68,6 +69,7 @@ impl SqlQuery {
     ///
     /// Planning errors; see [`SqlSession::prepare`](crate::SqlSession::prepare).
     #[tracing::instrument(name = "sql_run", level = "debug", skip_all)]
+    #[boxed]
     pub async fn run(&self) -> Result<SqlRows> {
         let first_plan = self.first_plan.lock().take();
         let plan = match first_plan {

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use datafusion::{
     catalog::{DynamicFileCatalog, TableProvider},
     common::TableReference,
     error::DataFusionError,
     execution::SendableRecordBatchStream,
-    logical_expr::LogicalPlan,
+    logical_expr::{DdlStatement, LogicalPlan},
     prelude::{DataFrame, SQLOptions, SessionContext},
     sql::{
         parser::{DFParserBuilder, Statement},
@@ -142,6 +143,7 @@ impl SqlSession {
     /// # Errors
     ///
     /// See [`ScanTable::open`].
+    #[boxed]
     pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
         self.add_files(name, &[path.to_owned()]).await
     }
@@ -151,6 +153,7 @@ impl SqlSession {
     /// # Errors
     ///
     /// See [`ScanTable::open`].
+    #[boxed]
     pub async fn add_files(&self, name: &str, paths: &[String]) -> Result<()> {
         self.add_provider(name, self.tables.open(paths).await?)
     }
@@ -190,6 +193,7 @@ impl SqlSession {
     }
 
     /// Returns the column names of a table that was added or created; empty if there is no such table.
+    #[boxed]
     pub async fn column_names(&self, table: &str) -> Vec<String> {
         match self.context.table_provider(TableReference::bare(table)).await {
             Ok(table) => table.schema().fields().iter().map(|field| field.name().clone()).collect(),
@@ -227,6 +231,7 @@ impl SqlSession {
     /// # Errors
     ///
     /// See [`Self::parse`] and [`Self::run_statement`].
+    #[boxed]
     pub async fn run(&self, sql: &str) -> Result<SqlRows> {
         self.run_statement(self.parse_one(sql)?).await
     }
@@ -248,6 +253,7 @@ impl SqlSession {
     ///
     /// See [`Self::run`]; also [`Error::Query`] for statements that return no rows.
     #[tracing::instrument(name = "sql_prepare", level = "debug", skip_all)]
+    #[boxed]
     pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
         let statement = self.parse_one(sql)?;
         let planned = async {
@@ -267,6 +273,7 @@ impl SqlSession {
     /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is invalid, [`Error::Scan`] if files cannot be
     /// opened.
     #[tracing::instrument(name = "sql_run", level = "debug", skip_all)]
+    #[boxed]
     pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
         self.start(statement).await.map_err(|error| self.explained(error.into()))
     }
@@ -274,7 +281,7 @@ impl SqlSession {
     async fn start(&self, statement: SqlStatement) -> Result<SqlRows, DataFusionError> {
         let plan = self.plan(statement).await?;
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
-        check_explained(&plan)?;
+        let plan = with_explained_query(plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
         Ok(SqlRows::new(self.rows(planned).await?, is_explanation, self.runtime.clone()))
@@ -361,11 +368,19 @@ impl SqlSession {
     }
 }
 
-/// Fails if a statement is to be explained that has no plan: in place of one, DataFusion shows an error. CREATE TABLE
-/// and the like have a logical plan, but EXPLAIN ANALYZE cannot run them.
-fn check_explained(plan: &LogicalPlan) -> Result<(), DataFusionError> {
-    let is_refused = match plan {
-        LogicalPlan::Explain(explain) => matches!(*explain.plan, LogicalPlan::Statement(_)),
+/// Fails if a statement is to be explained that has no physical plan: in place of one, DataFusion shows an error.
+/// EXPLAIN of CREATE TABLE AS or CREATE VIEW becomes that of its query; EXPLAIN ANALYZE cannot run them.
+fn with_explained_query(mut plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    let is_refused = match &mut plan {
+        LogicalPlan::Explain(explain) => {
+            let query = match explain.plan.as_ref() {
+                LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => table.input.clone(),
+                LogicalPlan::Ddl(DdlStatement::CreateView(view)) => view.input.clone(),
+                _ => explain.plan.clone(),
+            };
+            explain.plan = query;
+            matches!(*explain.plan, LogicalPlan::Statement(_) | LogicalPlan::Ddl(_))
+        }
         LogicalPlan::Analyze(analyze) => {
             matches!(*analyze.input, LogicalPlan::Statement(_) | LogicalPlan::Ddl(_))
         }
@@ -375,7 +390,7 @@ fn check_explained(plan: &LogicalPlan) -> Result<(), DataFusionError> {
     if is_refused {
         return Err(DataFusionError::Plan("EXPLAIN takes a query, and no other statement".to_owned()));
     }
-    Ok(())
+    Ok(plan)
 }
 
 impl fmt::Debug for SqlSession {

@@ -141,14 +141,18 @@ async fn prepared_statements_are_named_and_refused_in_the_terms_of_the_user() {
         ("EXPLAIN EXECUTE p(3)", "EXPLAIN takes a query, and no other statement"),
         ("EXPLAIN ANALYZE EXECUTE p(3)", "EXPLAIN takes a query, and no other statement"),
         ("EXPLAIN ANALYZE CREATE VIEW v AS SELECT 1", "EXPLAIN takes a query, and no other statement"),
+        ("EXPLAIN DROP VIEW v", "EXPLAIN takes a query, and no other statement"),
         ("START TRANSACTION", "the statement is not supported: give a query"),
     ] {
         let error = run(sql).await.unwrap_err();
         assert!(matches!(&error, Error::Query { reason } if reason == said), "{sql}: {error:?}");
     }
 
-    let explained = rows(&session, "EXPLAIN CREATE TABLE c AS SELECT 1 AS x").await;
-    assert!(explained.contains("logical_plan"), "{explained}");
+    let query = rows(&session, "EXPLAIN SELECT 1 AS x").await;
+    assert!(query.contains("physical_plan "), "{query}");
+    for create in ["CREATE TABLE c AS", "CREATE VIEW c AS"] {
+        assert_eq!(rows(&session, &format!("EXPLAIN {create} SELECT 1 AS x")).await, query);
+    }
     let error = run("EXPLAIN SELECT * FROM nothing").await.unwrap_err();
     assert!(matches!(&error, Error::NoSuchTable { table, .. } if table == "nothing"), "{error:?}");
     let error = session.prepare("EXECUTE p(3)").await.unwrap_err();

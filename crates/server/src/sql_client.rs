@@ -13,6 +13,7 @@ use arrow_flight::{
     flight_service_client::FlightServiceClient,
     sql::{CommandGetTables, client::FlightSqlServiceClient},
 };
+use async_recursion::async_recursion as boxed;
 use futures::{
     StreamExt, TryStreamExt,
     stream::{self, BoxStream},
@@ -106,6 +107,7 @@ impl SqlClient {
     /// # Errors
     ///
     /// [`SqlClientError::Url`] and [`SqlClientError::Unreachable`].
+    #[boxed]
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self> {
         let endpoint = endpoint(url).map_err(|reason| SqlClientError::Url { url: url.to_owned(), reason })?;
         let connected = endpoint.connect_with_connector(http2_connector(None)).await;
@@ -121,6 +123,7 @@ impl SqlClient {
     ///
     /// [`SqlClientError::Refused`], [`SqlClientError::Statement`], [`SqlClientError::Failed`] and
     /// [`SqlClientError::Unreachable`], also from the stream.
+    #[boxed]
     pub async fn run(&self, sql: &str) -> Result<SqlClientRows> {
         let mut client = self.client();
         let flight = client.execute(sql.to_owned(), None).await.map_err(|error| self.failed(error))?;
@@ -131,6 +134,7 @@ impl SqlClient {
     /// query.
     ///
     /// Fails as [`Self::run`] does.
+    #[boxed]
     pub async fn table_names(&self) -> Result<Vec<String>> {
         let mut client = self.client();
         let flight = client.get_tables(CommandGetTables::default()).await;

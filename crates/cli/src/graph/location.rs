@@ -5,11 +5,8 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::Source;
-use stylobate_graph::{
-    Error as GraphError,
-    graphar::{Graph, GraphOptions, Strictness},
-};
-use stylobate_storage::{ByteSize, Destination};
+use stylobate_graph::graphar::{Graph, GraphOptions, Strictness};
+use stylobate_storage::ByteSize;
 
 use crate::rows::{open_cache, option};
 
@@ -51,30 +48,7 @@ impl GraphLocationArgs {
         }
 
         let cache = open_cache(self.memory).await?;
-        let opened = Graph::open(&cache, source(self.graph.clone()), options).await;
-        Ok(opened.map_err(|error| self.folder_error(error))?)
-    }
-
-    /// Replaces the error of a local folder that holds no graph. If it is empty, it does not exist as far as object
-    /// stores are concerned.
-    fn folder_error(&self, error: GraphError) -> GraphError {
-        match error {
-            GraphError::Missing { file: folder } | GraphError::NoGraphFile { folder, .. }
-                if self.is_folder_without_graph() =>
-            {
-                let reason = "this folder holds no graph: no file there ends in .graph.yml".to_owned();
-                GraphError::NoGraphFile { folder, reason }
-            }
-            error => error,
-        }
-    }
-
-    /// Returns true if the location is a local folder without a graph file.
-    fn is_folder_without_graph(&self) -> bool {
-        let Ok(Destination::File(path)) = Destination::parse(&self.graph, &self.option) else { return false };
-        let Ok(entries) = std::fs::read_dir(path) else { return false };
-        let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        !names.any(|name| name.ends_with(".graph.yml") || name.ends_with(".graph.yaml"))
+        Ok(Graph::open(&cache, source(self.graph.clone()), options).await?)
     }
 
     /// Returns the graph file of an open graph.

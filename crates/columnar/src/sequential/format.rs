@@ -1,6 +1,7 @@
 //! The formats that are read front to back, and their detection by name or first bytes.
 
 use arrow::datatypes::DataType;
+use async_recursion::async_recursion as boxed;
 use stylobate_storage::OpenObject;
 
 use super::{
@@ -70,6 +71,7 @@ impl SequentialFormat {
     /// # Errors
     ///
     /// Those of [`Source::files`], and [`Error::Pattern`] if the extensions imply several formats.
+    #[boxed]
     pub async fn detect(source: &Source, cache: &Cache) -> Result<Option<Self>> {
         let files = source.files(cache).await?;
         let mut formats = files.iter().map(|(_, path)| Self::of_path(path.as_ref()));

@@ -6,6 +6,7 @@ use arrow::{
     array::RecordBatch,
     datatypes::{DataType, SchemaRef},
 };
+use async_recursion::async_recursion as boxed;
 use futures::stream::BoxStream;
 use stylobate_storage::{OpenObject, run_blocking, stream_from_thread};
 use tokio::runtime::Handle;
@@ -166,6 +167,7 @@ impl SequentialRequest {
         skip_all,
         fields(source = self.sources.first().map(tracing::field::display), sources = self.sources.len())
     )]
+    #[boxed]
     pub async fn plan(&self, cache: &Cache) -> Result<SequentialScan> {
         let mut files = Vec::new();
         for source in &self.sources {

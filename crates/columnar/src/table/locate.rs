@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
+use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
@@ -53,6 +54,7 @@ impl Source {
     /// # Errors
     ///
     /// [`Error::NoFiles`] if there are none, and the errors of [`Self::literal`].
+    #[boxed]
     pub async fn files(&self, cache: &Cache) -> Result<Vec<(ReadThrough, Path)>> {
         let files = locate_named(self, cache).await?;
         Ok(files.into_iter().map(|file| (file.store, file.path)).collect())

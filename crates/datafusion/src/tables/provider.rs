@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use datafusion::{
     arrow::datatypes::SchemaRef,
@@ -40,6 +41,7 @@ impl ScanTable {
     /// # Errors
     ///
     /// See [`ScanRequest::plan`].
+    #[boxed]
     pub async fn open(request: ScanRequest, cache: &Cache) -> OpenResult<Self> {
         let request = request.with_strings(Strings::View).with_dictionary(Dictionaries::None);
         Ok(Self::of(request.plan(cache).await?))

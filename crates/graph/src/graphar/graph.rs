@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt, future::BoxFuture};
-use object_store::{Error as ObjectError, path::Path};
+use object_store::{Error as ObjectError, ListResult, path::Path};
 use stylobate_columnar::{Cache, Source};
 use stylobate_storage::{Error as StorageError, ReadThrough};
 
@@ -237,10 +237,11 @@ async fn graph_file(store: &ReadThrough, path: Path) -> Result<Path> {
 
     let listed = match origin.store().list_with_delimiter(Some(&path)).await {
         Ok(listed) => listed,
-        Err(ObjectError::NotFound { .. }) => return Ok(path),
+        Err(ObjectError::NotFound { .. }) => ListResult { objects: Vec::new(), common_prefixes: Vec::new() },
         Err(error) => return Err(StorageError::from_origin(path.as_ref(), error).into()),
     };
-    if listed.objects.is_empty() && listed.common_prefixes.is_empty() {
+    let is_empty = listed.objects.is_empty() && listed.common_prefixes.is_empty();
+    if is_empty && !origin.folder().is_some_and(|folder| folder.has_directory(&path)) {
         return Ok(path);
     }
 
@@ -251,7 +252,7 @@ async fn graph_file(store: &ReadThrough, path: Path) -> Result<Path> {
         [only] => Ok(only.clone()),
         [] => Err(Error::NoGraphFile {
             folder: folder(),
-            reason: "no file there ends in .graph.yml".to_owned(),
+            reason: "this folder holds no graph: no file there ends in .graph.yml".to_owned(),
         }),
         several => {
             several.sort();

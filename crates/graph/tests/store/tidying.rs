@@ -332,6 +332,45 @@ async fn a_writer_merges_only_what_another_process_is_not_rewriting() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn compactions_of_different_types_do_not_overtake_each_other() {
+    for (of, other) in [("Person", "KNOWS"), ("KNOWS", "Person")] {
+        let bucket = Bucket::new();
+        let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+        let mut writer = store.writer().await.unwrap();
+        let mut model = Model::default();
+        let mut random = StdRng::seed_from_u64(14);
+        for _ in 0..50 {
+            commit(&mut writer, &mut model, &mut random).await;
+        }
+        let rows = if of == "Person" { model.next_person as u64 } else { model.knows.len() as u64 };
+
+        // The record of the first compaction is held back until the other process has compacted the other type.
+        let delayed = Bucket::over(bucket.memory.clone());
+        let slow = delayed.open(StoreOptions::default()).await.unwrap();
+        let commits = delayed.commits.write().await;
+        let puts = delayed.requests().puts;
+        let options = CompactOptions::default().with_force(true).with_types([of]);
+        let compacting = tokio::spawn(async move { slow.compact(&options).await.unwrap() });
+        while delayed.requests().puts < puts + 2 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..4 {
+            for _ in 0..10 {
+                commit(&mut writer, &mut model, &mut random).await;
+            }
+            let options = CompactOptions::default().with_force(true).with_types([other]);
+            assert_eq!(store.compact(&options).await.unwrap().len(), 1, "{other}");
+        }
+
+        drop(commits);
+        let compacted = compacting.await.unwrap();
+        assert_eq!(compacted.len(), 1, "{of}");
+        assert_eq!(compacted[0].rows, rows, "{of}: it did not start again with a later version");
+        check(&model, &store.refresh().await.unwrap()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_writer_waits_only_once_for_a_compaction_that_has_died() {
     let bucket = Bucket::new();

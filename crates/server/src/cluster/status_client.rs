@@ -1,5 +1,6 @@
 //! Client functions for a node's admin door: fetch the state of its cluster, and drain the node.
 
+use async_recursion::async_recursion as boxed;
 use serde_json::json;
 use stylobate_storage::without_credentials;
 
@@ -16,6 +17,7 @@ use crate::{
 /// # Errors
 ///
 /// [`ServerError::ClusterStatus`] if the node does not answer within ten seconds, refuses the secret, or is in no cluster.
+#[boxed]
 pub async fn fetch_cluster_status(url: &str, secret: Option<&Secret>) -> Result<ClusterStatus> {
     let answer = AdminClient::new(url, secret.cloned()).fetch("/api/cluster").await;
     answer.map_err(|error| no_status(url, error))
@@ -28,6 +30,7 @@ pub async fn fetch_cluster_status(url: &str, secret: Option<&Secret>) -> Result<
 /// # Errors
 ///
 /// The same as those of [`fetch_cluster_status`].
+#[boxed]
 pub async fn set_cluster_draining(
     url: &str,
     secret: Option<&Secret>,

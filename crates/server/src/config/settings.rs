@@ -189,7 +189,7 @@ settings! {
     #[setting(cache, PageSize, "SIZE", page_size)]
     pub page_size: ByteSize = ByteSize::mib(1),
 
-    /// Freshness of answers: strict (revalidate each time), immutable (never), or a time
+    /// Freshness of answers: strict (revalidate each time), immutable (never), a time, iceberg, delta or hive
     #[setting(
         cache, Consistency, "RULE", str::parse, default = "10s",
         note = "In the file, for buckets without a rule of their own; a flag or variable overrides all buckets. See [freshness](../operations/freshness.md)"

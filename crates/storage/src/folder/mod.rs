@@ -70,7 +70,7 @@ struct FolderInner {
 /// State of the writers to the paths of a lock stripe.
 #[derive(Debug)]
 struct PathStripe {
-    /// Number of removed files whose directory was not synced yet, or could not be.
+    /// Number of removed or renamed files whose old directory was not synced yet, or could not be.
     unsynced_removals: usize,
 }
 
@@ -141,6 +141,11 @@ impl Folder {
         let stamp = FileStamp::of(&metadata);
         let record = record::read_at(&self.inner.root, path, &self.root().join(file), &stamp)?;
         Ok(Some((etag_of(record.as_ref(), &stamp), stamp)))
+    }
+
+    /// Returns true if there is a directory at a path. One without files holds no object, and is not listed.
+    pub fn has_directory(&self, path: &Path) -> bool {
+        self.inner.root.open_at(&file_of_path(path), OFlags::PATH | OFlags::DIRECTORY).is_ok()
     }
 
     /// Returns the tags of an object in S3's header encoding; empty if it has none.

@@ -543,6 +543,22 @@ async fn a_repeated_deletion_syncs_what_the_first_has_not_synced_yet() {
 }
 
 #[tokio::test]
+async fn a_finished_rename_leaves_nothing_to_sync() {
+    let test = test_folder_with(Durability::Fsync);
+    let folder = &test.folder;
+    put(folder, "a/b").await;
+    put(folder, "a/c").await;
+    folder.rename_if_not_exists(&key("a/b"), &key("a/c")).await.unwrap_err();
+    assert_eq!(folder.alone(&key("a/b")).unsynced_removals, 0, "the failed rename is not undone");
+    folder.rename(&key("a/b"), &key("a/d")).await.unwrap();
+    assert_eq!(folder.alone(&key("a/b")).unsynced_removals, 0);
+    test.synced();
+
+    folder.delete(&key("a/b")).await.unwrap_err();
+    assert_eq!(test.synced(), [""; 0], "the rename was synced");
+}
+
+#[tokio::test]
 async fn nothing_is_synced_without_durability() {
     let test = test_folder();
     put(&test.folder, "a/b").await;

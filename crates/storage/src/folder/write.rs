@@ -346,45 +346,16 @@ impl Folder {
     /// Renames an object.
     pub(super) fn rename_file(&self, from: &Path, to: &Path, replaces: bool) -> object_store::Result<()> {
         let source = self.open(from)?;
-        let old = file_of_path(from);
-        let new = file_of_path(to);
-        let names = (old.parent(), old.file_name(), new.parent(), new.file_name());
-        let (Some(old_above), Some(old_name), Some(new_above), Some(new_name)) = names else {
-            return Err(failed(from, io::ErrorKind::InvalidFilename.into()));
-        };
-
         let root = &self.inner.root;
         root.sync_file(&source.file).map_err(|error| failed(from, error))?;
-        let (old_directory, new_directory) = {
-            let _alone = self.alone(to);
-            let replaced = self.state(to).map_err(|error| failed(to, error))?;
-            let mut renamed = Err(io::ErrorKind::NotFound.into());
-            for _ in directory_attempts() {
-                let old_directory = root.open_directory(old_above).map_err(|error| failed(from, error))?;
-                renamed = root.make_directory(new_above).and_then(|new_directory| {
-                    if replaces {
-                        rustix::fs::renameat(&old_directory, old_name, &new_directory, new_name)?;
-                    } else {
-                        rename_new(&old_directory, old_name, &new_directory, new_name)?;
-                    }
-                    Ok((old_directory, new_directory))
-                });
-                match &renamed {
-                    // Another writer removed the empty new directory.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    _ => break,
-                }
-            }
 
-            let directories = renamed.map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => exists(to),
-                _ => failed(to, error),
-            })?;
-            if let Some((_, stamp)) = replaced.filter(|(_, stamp)| stamp.inode != source.stamp.inode) {
-                record::remove_beside(root, to, stamp.inode);
-            }
-            directories
-        };
+        // Counted before the old name is gone: a deletion that finds it gone is acknowledged only when that is synced.
+        self.alone(from).unsynced_removals += 1;
+        let renamed = self.rename_unsynced(from, to, source.stamp.inode, replaces);
+        if renamed.is_err() {
+            self.alone(from).unsynced_removals -= 1;
+        }
+        let (old_directory, new_directory) = renamed?;
 
         // An attribute moves with its file; a record file does not.
         if let Some(record) = &source.record
@@ -394,9 +365,58 @@ impl Folder {
             written.and_then(|()| root.sync_file(&source.file)).map_err(|error| failed(to, error))?;
         }
 
-        let changed = self.remove_empty(old_above).unwrap_or(old_directory);
+        let above = file_of_path(from);
+        let changed = above.parent().and_then(|above| self.remove_empty(above)).unwrap_or(old_directory);
         root.sync_directory(&new_directory).map_err(|error| failed(to, error))?;
-        root.sync_directory(&changed).map_err(|error| failed(from, error))
+        root.sync_directory(&changed).map_err(|error| failed(from, error))?;
+        self.alone(from).unsynced_removals -= 1;
+        Ok(())
+    }
+
+    /// Renames the file `inode` without syncing anything. Returns the directories of the old and the new name.
+    fn rename_unsynced(
+        &self,
+        from: &Path,
+        to: &Path,
+        inode: u64,
+        replaces: bool,
+    ) -> object_store::Result<(OwnedFd, OwnedFd)> {
+        let old = file_of_path(from);
+        let new = file_of_path(to);
+        let names = (old.parent(), old.file_name(), new.parent(), new.file_name());
+        let (Some(old_above), Some(old_name), Some(new_above), Some(new_name)) = names else {
+            return Err(failed(from, io::ErrorKind::InvalidFilename.into()));
+        };
+
+        let root = &self.inner.root;
+        let _alone = self.alone(to);
+        let replaced = self.state(to).map_err(|error| failed(to, error))?;
+        let mut renamed = Err(io::ErrorKind::NotFound.into());
+        for _ in directory_attempts() {
+            let old_directory = root.open_directory(old_above).map_err(|error| failed(from, error))?;
+            renamed = root.make_directory(new_above).and_then(|new_directory| {
+                if replaces {
+                    rustix::fs::renameat(&old_directory, old_name, &new_directory, new_name)?;
+                } else {
+                    rename_new(&old_directory, old_name, &new_directory, new_name)?;
+                }
+                Ok((old_directory, new_directory))
+            });
+            match &renamed {
+                // Another writer removed the empty new directory.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                _ => break,
+            }
+        }
+
+        let directories = renamed.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(to),
+            _ => failed(to, error),
+        })?;
+        if let Some((_, stamp)) = replaced.filter(|(_, stamp)| stamp.inode != inode) {
+            record::remove_beside(root, to, stamp.inode);
+        }
+        Ok(directories)
     }
 
     /// Removes an object if the condition accepts its ETag, and then the directories that this leaves empty.

@@ -20,7 +20,7 @@ impl VersionRecord {
             commit: uuid7(),
             time_ms: now_ms().max(self.time_ms),
             operation: operation.to_owned(),
-            compaction: self.compaction,
+            compaction: self.compaction.clone(),
             vertices: self.vertices.clone(),
             edges: self.edges.clone(),
             inline: Vec::new(),

@@ -85,11 +85,21 @@ pub(crate) struct VersionRecord {
 }
 
 /// Last compaction of a store, of any type. All zero before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastCompaction {
     pub(crate) version: u64,
     /// Version whose deltas and patches it left unchanged; 0 if it may have replaced any.
     pub(crate) kept: u64,
+    /// Vertex type, or full name of the edge type. `None` if it may be any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<String>,
+}
+
+impl LastCompaction {
+    /// Returns true if it may have replaced parts of a type that a version has.
+    pub(crate) fn may_replace(&self, name: &str, version: u64) -> bool {
+        self.kept < version && self.of.as_ref().is_none_or(|of| of == name)
+    }
 }
 
 /// All vertices of a type.
@@ -184,8 +194,8 @@ impl VersionRecord {
         if self.version != version {
             return Some(format!("it says that it is version {}", self.version));
         }
-        if let Some(LastCompaction { version, kept }) = self.compaction
-            && (version > self.version || kept > version)
+        if let Some(LastCompaction { version, kept, .. }) = &self.compaction
+            && (*version > self.version || kept > version)
         {
             return Some(format!("its last compaction is version {version}, which keeps version {kept}"));
         }

@@ -204,16 +204,21 @@ impl GraphStore {
         Err(Error::Conflict { object: self.core().name(), reason })
     }
 
-    /// Returns true if no compaction up to a version replaced parts of an earlier one, so that the later one still
-    /// has them, except for deltas whose rows were all deleted. Reads one record per compaction that was not
-    /// checked before.
-    pub(crate) async fn is_untouched(&self, earlier: &EarlierVersion, later: &Snapshot) -> Result<bool> {
+    /// Returns true if no compaction of the type `name` up to a version replaced parts of an earlier one, so that the
+    /// later one still has them, except for deltas whose rows were all deleted. Reads one record per compaction that
+    /// was not checked before.
+    pub(crate) async fn is_untouched(
+        &self,
+        name: &str,
+        earlier: &EarlierVersion,
+        later: &Snapshot,
+    ) -> Result<bool> {
         let checked = earlier.checked.load(Ordering::Relaxed);
         let mut record = later.record().clone();
         while record.version > checked {
-            let before = match record.compaction {
+            let before = match &record.compaction {
                 Some(last) if last.version <= checked => break,
-                Some(last) if last.kept < earlier.version => return Ok(false),
+                Some(last) if last.may_replace(name, earlier.version) => return Ok(false),
                 Some(last) => last.version - 1,
                 None if record.operation == OPERATION => return Ok(false),
                 None => record.version - 1,
@@ -306,11 +311,12 @@ pub(crate) fn common<T>(earlier: &[T], later: &[T], at: impl Fn(&T) -> &DataLoca
     later.iter().take_while(|one| known.contains(at(one))).count()
 }
 
-/// Returns the record of a compaction that follows a version. It keeps the deltas and patches of version `kept`.
-pub(crate) fn next(head: &Snapshot, kept: u64) -> VersionRecord {
+/// Returns the record of a compaction of the type `name` that follows a version. It keeps the deltas and patches of
+/// version `kept`.
+pub(crate) fn next(head: &Snapshot, name: &str, kept: u64) -> VersionRecord {
     let before = head.record();
     let mut record = before.next(OPERATION, before.epoch);
-    record.compaction = Some(LastCompaction { version: record.version, kept });
+    record.compaction = Some(LastCompaction { version: record.version, kept, of: Some(name.to_owned()) });
     record
 }
 

@@ -119,10 +119,10 @@ impl GraphStore {
             let merged = merged.clone();
             let parts = parts.clone();
             async move {
-                let mut record = next(&head, lease.kept);
+                let mut record = next(&head, name, lease.kept);
                 let mut files = Vec::new();
                 let at = record.edge_type(name)?;
-                if !self.is_untouched(earlier, &head).await? {
+                if !self.is_untouched(name, earlier, &head).await? {
                     return Ok(None);
                 }
                 let now = head.edge_parts(at).await?;

@@ -9,9 +9,7 @@ use arrow::{
 };
 
 use super::{
-    compact::{
-        CompactOptions, CompactionOutcome, EarlierVersion, TypeLease, common, next, was_not_committed,
-    },
+    compact::{CompactOptions, CompactionOutcome, TypeLease, common, next, was_not_committed},
     rewrite_vertices::{batch, follows},
 };
 use crate::{
@@ -81,7 +79,6 @@ impl GraphStore {
         &self,
         lease: &TypeLease<'_>,
         name: &str,
-        from: &Snapshot,
         parts: &VertexParts,
         options: &CompactOptions,
     ) -> Result<CompactionOutcome> {
@@ -103,18 +100,16 @@ impl GraphStore {
             return Ok(CompactionOutcome::Nothing);
         }
 
-        let earlier = &EarlierVersion::new(from);
         let replace = |head: Snapshot| {
             let deltas = deltas.infos.clone();
             let patches = patches.infos.clone();
             async move {
-                let mut record = next(&head, lease.kept);
+                let mut record = next(&head, name, lease.kept);
                 let mut files = Vec::new();
                 let at = record.vertex_type(name)?;
-                let untouched = self.is_untouched(earlier, &head).await?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();
                 let Some(state) =
-                    record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
+                    record.vertices.get_mut(at).filter(|state| follows(before, state))
                 else {
                     return Ok(None);
                 };

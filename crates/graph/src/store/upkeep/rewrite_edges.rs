@@ -87,10 +87,10 @@ impl GraphStore {
             let base = base.clone();
             let parts = parts.clone();
             async move {
-                let mut record = next(&head, 0);
+                let mut record = next(&head, name, 0);
                 let mut files = Vec::new();
                 let at = record.edge_type(name)?;
-                if !self.is_untouched(earlier, &head).await? {
+                if !self.is_untouched(name, earlier, &head).await? {
                     return Ok(None);
                 }
 

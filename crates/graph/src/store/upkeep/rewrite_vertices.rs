@@ -9,9 +9,7 @@ use arrow::{
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 
-use super::compact::{
-    CompactOptions, CompactionLease, CompactionOutcome, EarlierVersion, next, was_not_committed,
-};
+use super::compact::{CompactOptions, CompactionLease, CompactionOutcome, next, was_not_committed};
 use crate::{
     Error, Result,
     store::{
@@ -49,8 +47,8 @@ impl GraphStore {
             return Ok(CompactionOutcome::Nothing);
         };
         match action {
-            CompactionAction::Rewrite => self.rewrite_vertices(lease.lease, name, &snapshot, parts).await,
-            _ => self.merge_vertices(&lease, name, &snapshot, &parts, options).await,
+            CompactionAction::Rewrite => self.rewrite_vertices(lease.lease, name, parts).await,
+            _ => self.merge_vertices(&lease, name, &parts, options).await,
         }
     }
 
@@ -58,7 +56,6 @@ impl GraphStore {
         &self,
         lease: &Lease,
         name: &str,
-        from: &Snapshot,
         parts: Arc<VertexParts>,
     ) -> Result<CompactionOutcome> {
         let schema = &parts.state.schema;
@@ -73,17 +70,15 @@ impl GraphStore {
         let bytes = written.bytes;
 
         let before = &parts.state;
-        let earlier = &EarlierVersion::new(from);
         let replace = |head: Snapshot| {
             let written = written.clone();
             async move {
-                let mut record = next(&head, 0);
+                let mut record = next(&head, name, 0);
                 let mut files = Vec::new();
                 let at = record.vertex_type(name)?;
-                let untouched = self.is_untouched(earlier, &head).await?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();
                 let Some(state) =
-                    record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
+                    record.vertices.get_mut(at).filter(|state| follows(before, state))
                 else {
                     return Ok(None);
                 };
