@@ -73,9 +73,7 @@ class Release:
     def run(self, name: str, *command: str | Path) -> str:
         """Runs a tool, and returns what it prints. Its log is kept."""
         log = self.logs / f"{name}.log"
-        ran = subprocess.run(
-            [str(part) for part in command], cwd=ROOT, env=self.env, capture_output=True, text=True
-        )
+        ran = subprocess.run([str(part) for part in command], cwd=ROOT, env=self.env, capture_output=True, text=True)
         log.write_text(ran.stdout + ran.stderr)
         if ran.returncode != 0:
             lines = [line for line in (ran.stderr or ran.stdout).splitlines() if line.strip()]

@@ -77,9 +77,7 @@ impl GraphStore {
                 let mut files = Vec::new();
                 let at = record.vertex_type(name)?;
                 let deleted = head.vertex_parts(at).await?.deleted.clone();
-                let Some(state) =
-                    record.vertices.get_mut(at).filter(|state| follows(before, state))
-                else {
+                let Some(state) = record.vertices.get_mut(at).filter(|state| follows(before, state)) else {
                     return Ok(None);
                 };
 
